@@ -1,0 +1,6 @@
+//! The exporters: one folder or file each, named as in the YAML; this list is all that knows them.
+
+use crate::pipeline::ExporterFactory;
+
+/// Every exporter type.
+pub const FACTORIES: &[&ExporterFactory] = &[];

@@ -1,0 +1,6 @@
+//! The extensions: one folder or file each, named as in the YAML; this list is all that knows them.
+
+use crate::pipeline::ExtensionFactory;
+
+/// Every extension type.
+pub const FACTORIES: &[&ExtensionFactory] = &[];

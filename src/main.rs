@@ -1,0 +1,3 @@
+//! The `schedscope` binary.
+
+fn main() {}

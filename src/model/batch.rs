@@ -1,0 +1,67 @@
+//! What travels from the `sched` receiver to the processors: a stretch of time with all that happened in it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::cycle::Cycle;
+use super::loss::Losses;
+use super::owner::Owner;
+use super::task::{CgroupFacts, CgroupKey, Process, ProcessKey};
+use super::time::{BootNs, ClockOffset};
+use super::totals::CgroupTotals;
+
+/// What this host's measurement can and cannot tell; the same for every batch of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostFacts {
+    /// The backend in use: `tp_btf`, `raw_tp`, `tracepoint`, `tracefs`, `replay`.
+    pub backend: &'static str,
+    /// How throttled time was told apart: `kernel`, `hook`, `none`.
+    pub throttle_source: &'static str,
+    /// `kernel.boot_id`: part of every trace id.
+    pub boot_id: Arc<str>,
+    /// uname release.
+    pub kernel_release: Arc<str>,
+    /// CPUs that are online.
+    pub cpus: u32,
+    /// When this agent began to watch.
+    pub since: BootNs,
+}
+
+/// A read of all totals: everything that happened up to `at` is in it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Collection {
+    /// The time of the read.
+    pub at: BootNs,
+    /// Every cgroup with a live thread or with totals that are not yet final.
+    pub cgroups: Vec<(CgroupKey, CgroupTotals)>,
+    /// Losses since the agent began to watch.
+    pub losses: Losses,
+    /// Context switches of all CPUs since the agent began to watch, idle tasks' apart, where counted.
+    pub switches: Option<u64>,
+}
+
+/// One batch. Cycles of one thread are in order of time; across threads they are not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SchedBatch {
+    /// What the host can tell.
+    pub facts: Arc<HostFacts>,
+    /// Kernel time to wall time, measured by the receiver at `clock_sync_interval`.
+    pub offset: ClockOffset,
+    /// Everything selected up to here has been delivered in this batch or an earlier one.
+    pub delivered_until: BootNs,
+    /// The selected cycles.
+    pub cycles: Vec<Cycle>,
+    /// Totals, in the batches that end a `collection_interval`.
+    pub collection: Option<Collection>,
+    /// Losses since the batch before this one.
+    pub losses: Losses,
+    /// What is known of every cgroup named in this batch (culprits and wakers included).
+    pub cgroups: HashMap<CgroupKey, CgroupFacts>,
+    /// Filled by the `container` processor: the owner of every cgroup above. A cgroup that is missing
+    /// here belongs to the host.
+    pub owners: HashMap<CgroupKey, Arc<Owner>>,
+    /// Filled by the `container` processor: the processes of the cycles.
+    pub processes: HashMap<ProcessKey, Arc<Process>>,
+    /// Filled by the `container` processor: the host's own Resource.
+    pub host: Option<Arc<Owner>>,
+}

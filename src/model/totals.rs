@@ -1,0 +1,121 @@
+//! What a cgroup's threads did in all, as the kernel's own per-task counters say.
+
+use super::histogram::Histogram;
+
+/// Where a thread's time can be; the values of the attribute `linux.sched.state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum SchedState {
+    /// Executing on a CPU.
+    Running,
+    /// On a CPU by the clock, taken by the hypervisor or by interrupts; only where measurable.
+    Stolen,
+    /// Runnable and allowed to run, without a CPU.
+    Waiting,
+    /// Runnable, its cgroup's quota used up.
+    Throttled,
+    /// Sleeping, S.
+    Interruptible,
+    /// Sleeping, D.
+    Uninterruptible,
+    /// Stopped or traced, T and t.
+    Stopped,
+    /// Parked, idle kernel thread, frozen where told.
+    Other,
+    /// Accounted to nothing.
+    Unknown,
+}
+
+impl SchedState {
+    /// All states, in the order of their index.
+    pub const ALL: [Self; 9] = [
+        Self::Running,
+        Self::Stolen,
+        Self::Waiting,
+        Self::Throttled,
+        Self::Interruptible,
+        Self::Uninterruptible,
+        Self::Stopped,
+        Self::Other,
+        Self::Unknown,
+    ];
+
+    /// The attribute value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stolen => "stolen",
+            Self::Waiting => "waiting",
+            Self::Throttled => "throttled",
+            Self::Interruptible => "interruptible",
+            Self::Uninterruptible => "uninterruptible",
+            Self::Stopped => "stopped",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Thread-nanoseconds by state. `None` = not measured here, which is not 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateTimes {
+    ns: [Option<u64>; SchedState::ALL.len()],
+}
+
+impl StateTimes {
+    /// Sets one state's time.
+    pub fn set(&mut self, state: SchedState, ns: u64) {
+        if let Some(slot) = self.ns.get_mut(state as usize) {
+            *slot = Some(ns);
+        }
+    }
+
+    /// Adds to one state's time.
+    pub fn add(&mut self, state: SchedState, ns: u64) {
+        if let Some(slot) = self.ns.get_mut(state as usize) {
+            *slot = Some(slot.unwrap_or(0).saturating_add(ns));
+        }
+    }
+
+    /// One state's time, `None` where it is not measured.
+    pub fn get(&self, state: SchedState) -> Option<u64> {
+        self.ns.get(state as usize).copied().flatten()
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for state in SchedState::ALL {
+            if let Some(ns) = other.get(state) {
+                self.add(state, ns);
+            }
+        }
+    }
+}
+
+/// Cumulative totals of one cgroup since the agent began to watch it; open slices are added at each
+/// read, and no value ever falls between two reads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CgroupTotals {
+    /// Thread-time by state.
+    pub times: StateTimes,
+    /// Voluntary context switches, as the kernel counts.
+    pub voluntary: u64,
+    /// Involuntary context switches, as the kernel counts.
+    pub involuntary: u64,
+    /// CPU changes between slices (`se.nr_migrations`).
+    pub migrations: Option<u64>,
+    /// Waits that ended, net of throttled time.
+    pub wait: Histogram,
+    /// Throttled stays that ended.
+    pub throttle: Histogram,
+    /// Run slices that ended, where asked for.
+    pub run: Option<Histogram>,
+    /// Blocks that ended, where asked for.
+    pub block: Option<Histogram>,
+    /// The longest wait that ended or was open since the last collection, ns.
+    pub longest_wait_ns: u64,
+    /// Threads whose wait is open and longer than the starvation threshold, at the time of the read.
+    pub starving_threads: u32,
+    /// Threads that live in the cgroup at the time of the read.
+    pub threads: u32,
+}

@@ -1,0 +1,189 @@
+//! What a component is: receivers await and send, processors are synchronous, exporters make one attempt.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::data::{Data, Signal};
+use super::export::{ExportError, Exported};
+
+/// A component could not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StartError {
+    /// What happened and what to do about it.
+    pub message: String,
+}
+
+impl StartError {
+    /// From any text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+/// Data was not taken; the sender may try again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// Why, for the sender's log.
+    pub reason: String,
+}
+
+/// Asked before data enters a pipeline (`memory_limiter`).
+pub trait Gate: Send + Sync {
+    /// Refuses new data while it must.
+    fn admit(&self, data: &Data) -> Result<(), Refused>;
+}
+
+/// One way out of a receiver: the first stage of a pipeline.
+#[derive(Clone)]
+pub struct Branch {
+    /// What it takes.
+    pub signal: Signal,
+    /// Its bounded input.
+    pub input: mpsc::Sender<Data>,
+    /// The gates of that pipeline.
+    pub gates: Vec<Arc<dyn Gate>>,
+}
+
+/// Where a receiver sends: every pipeline that begins with it. Clones share the channels.
+#[derive(Clone, Default)]
+pub struct Outlet {
+    branches: Vec<Branch>,
+}
+
+impl Outlet {
+    /// An outlet to these branches.
+    pub fn new(branches: Vec<Branch>) -> Self {
+        Self { branches }
+    }
+
+    /// Whether any pipeline takes this signal.
+    pub fn takes(&self, signal: Signal) -> bool {
+        self.branches.iter().any(|branch| branch.signal == signal)
+    }
+
+    /// Gives data to every pipeline that takes it, waiting at most `patience` for room.
+    /// Refused where any gate refuses or any pipeline has no room; then none got it, or, after a wait
+    /// that ended midway, the remaining ones did not.
+    pub async fn send(&self, data: Data, patience: Duration) -> Result<(), Refused> {
+        let takers: Vec<&Branch> = self.branches.iter().filter(|branch| branch.signal == data.signal()).collect();
+        for branch in &takers {
+            for gate in &branch.gates {
+                gate.admit(&data)?;
+            }
+        }
+        let mut permits = Vec::with_capacity(takers.len());
+        for branch in takers {
+            let permit = tokio::time::timeout(patience, branch.input.reserve()).await;
+            match permit {
+                Ok(Ok(permit)) => permits.push(permit),
+                Ok(Err(_)) => return Err(Refused { reason: "the pipeline has been shut down".into() }),
+                Err(_) => return Err(Refused { reason: "the pipeline has no room".into() }),
+            }
+        }
+        let last = permits.pop();
+        for permit in permits {
+            permit.send(data.clone());
+        }
+        if let Some(permit) = last {
+            permit.send(data);
+        }
+        Ok(())
+    }
+
+    /// Gives data without waiting, from any thread; for sources that must never be held up.
+    pub fn try_send(&self, data: &Data) -> Result<(), Refused> {
+        let mut refused = None;
+        for branch in self.branches.iter().filter(|branch| branch.signal == data.signal()) {
+            let admitted = branch.gates.iter().try_for_each(|gate| gate.admit(&data));
+            let sent = admitted.and_then(|()| {
+                branch.input.try_send(data.clone()).map_err(|_| Refused { reason: "the pipeline has no room".into() })
+            });
+            if let Err(why) = sent {
+                refused = Some(why);
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+/// A source of data.
+#[async_trait]
+pub trait Receiver: Send {
+    /// Binds, loads, attaches; returns when data can flow, or why it cannot.
+    async fn start(&mut self, outlet: Outlet) -> Result<(), StartError>;
+
+    /// Stops the source and sends what it still holds; safe before `start` and twice.
+    async fn shutdown(&mut self);
+}
+
+/// Collects what a processor gives.
+#[derive(Default)]
+pub struct Outbox {
+    items: Vec<Data>,
+}
+
+impl Outbox {
+    /// Gives one batch to the next stages; empty batches go no further.
+    pub fn send(&mut self, data: Data) {
+        if !data.is_empty() {
+            self.items.push(data);
+        }
+    }
+
+    /// Takes what was given.
+    pub fn drain(&mut self) -> impl Iterator<Item = Data> + '_ {
+        self.items.drain(..)
+    }
+}
+
+/// A stage between receivers and exporters: synchronous, one instance owned by one task.
+pub trait Processor: Send {
+    /// Takes one batch, gives any number.
+    fn process(&mut self, data: Data, out: &mut Outbox);
+
+    /// When `tick` wants to be called next, if at all.
+    fn next_tick(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The time has come.
+    fn tick(&mut self, _now: Instant, _out: &mut Outbox) {}
+
+    /// The input has ended: give what is held.
+    fn flush(&mut self, _out: &mut Outbox) {}
+
+    /// A gate to ask before data enters the pipeline.
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        None
+    }
+}
+
+/// Sends to one endpoint. Queue, retry, timeout and splitting are layers around it (`pipeline::delivery`).
+#[async_trait]
+pub trait Exporter: Send + Sync {
+    /// Connects lazily where it can; fails only on what no retry can mend.
+    async fn start(&self) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// One attempt.
+    async fn export(&self, data: &Data) -> Result<Exported, ExportError>;
+
+    /// Flushes and closes; no attempt follows.
+    async fn shutdown(&self) {}
+}
+
+/// Something beside the pipelines: health check, storage, authentication.
+#[async_trait]
+pub trait Extension: Send + Sync {
+    /// Binds and starts.
+    async fn start(&self) -> Result<(), StartError>;
+
+    /// Ends; safe before `start` and twice.
+    async fn shutdown(&self);
+}

@@ -1,0 +1,17 @@
+//! The contracts that components meet in, the graph that wires them, and the runner that moves data.
+//!
+//! Refuses to know: which components exist (they are handed in as lists), what a scheduler is.
+
+pub mod component;
+pub mod data;
+pub mod delivery;
+pub mod export;
+pub mod factory;
+
+pub use component::{Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
+pub use data::{Data, Signal};
+pub use export::{ExportError, Exported};
+pub use factory::{
+    BuildContext, BuiltExporter, Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory,
+    Settings,
+};

@@ -1,0 +1,6 @@
+//! The receivers: one folder or file each, named as in the YAML; this list is all that knows them.
+
+use crate::pipeline::ReceiverFactory;
+
+/// Every receiver type.
+pub const FACTORIES: &[&ReceiverFactory] = &[];
