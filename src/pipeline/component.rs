@@ -99,7 +99,7 @@ impl Outlet {
     pub fn try_send(&self, data: &Data) -> Result<(), Refused> {
         let mut refused = None;
         for branch in self.branches.iter().filter(|branch| branch.signal == data.signal()) {
-            let admitted = branch.gates.iter().try_for_each(|gate| gate.admit(&data));
+            let admitted = branch.gates.iter().try_for_each(|gate| gate.admit(data));
             let sent = admitted.and_then(|()| {
                 branch.input.try_send(data.clone()).map_err(|_| Refused { reason: "the pipeline has no room".into() })
             });
