@@ -4,6 +4,10 @@
 //! line, tests) take a [`Telemetry::snapshot`]. Names are the Collector's `otelcol_*` for what a
 //! Collector has too (otel.md 1.7). Refuses to know: how they are exported.
 
+pub mod health;
+
+pub use health::{Health, Phase};
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +70,7 @@ type Instruments = BTreeMap<SeriesKey, (InstrumentKind, &'static str, Meter)>;
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     instruments: Arc<Mutex<Instruments>>,
+    health: Health,
 }
 
 impl Telemetry {
@@ -91,6 +96,11 @@ impl Telemetry {
         let (_, _, meter) =
             instruments.entry(SeriesKey { name, attributes }).or_insert_with(|| (kind, unit, Meter::default()));
         meter.clone()
+    }
+
+    /// The agent's condition, which components report to.
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Every series now, in order of name.
