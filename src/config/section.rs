@@ -31,6 +31,15 @@ pub struct Body {
 }
 
 impl Body {
+    /// A body from YAML text as it would stand at `path`, references not expanded.
+    pub fn from_yaml(path: impl Into<String>, text: &str) -> Result<Self, Problems> {
+        let path = path.into();
+        match serde_yaml::from_str(text) {
+            Ok(value) => Ok(Self { path, value }),
+            Err(error) => Err(Problems(vec![Problem { position: None, path, message: error.to_string() }])),
+        }
+    }
+
     /// The typed settings, or every mistake in them.
     pub fn decode<T: Section>(&self) -> Result<T, Problems> {
         let mut problems = Problems::default();
@@ -61,5 +70,18 @@ impl Checker<'_> {
     pub fn problem(&mut self, key: &str, message: impl Into<String>) {
         let path = if key.is_empty() { self.body.path.clone() } else { format!("{}::{key}", self.body.path) };
         self.problems.push(Problem { position: None, path, message: message.into() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_from_text_decodes() {
+        let body = Body::from_yaml("receivers::none", "").unwrap();
+        assert_eq!(body.decode::<NoSettings>().unwrap(), NoSettings {});
+        assert!(Body::from_yaml("receivers::none", "{a: 1}").unwrap().decode::<NoSettings>().is_err());
+        assert!(Body::from_yaml("receivers::none", "{a: ").is_err());
     }
 }
