@@ -1,6 +1,9 @@
 //! The processors: one folder or file each, named as in the YAML; this list is all that knows them.
 
+pub mod batch;
+pub mod memory_limiter;
+
 use crate::pipeline::ProcessorFactory;
 
 /// Every processor type.
-pub const FACTORIES: &[&ProcessorFactory] = &[];
+pub const FACTORIES: &[&ProcessorFactory] = &[&batch::FACTORY, &memory_limiter::FACTORY];
