@@ -7,6 +7,8 @@ pub mod data;
 pub mod delivery;
 pub mod export;
 pub mod factory;
+pub mod plan;
+pub mod service;
 
 pub use component::{Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
 pub use data::{Data, Signal};
@@ -15,3 +17,5 @@ pub use factory::{
     BuildContext, BuiltExporter, Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory,
     Settings,
 };
+pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};
+pub use service::ServiceSettings;
