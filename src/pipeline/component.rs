@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::data::{Data, Signal};
 use super::export::{ExportError, Exported};
+use super::host::{Authenticator, Host, Storage};
 
 /// A component could not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -166,8 +167,13 @@ pub trait Processor: Send {
 /// Sends to one endpoint. Queue, retry, timeout and splitting are layers around it (`pipeline::delivery`).
 #[async_trait]
 pub trait Exporter: Send + Sync {
+    /// What a person calls the place it sends to, such as `localhost:4317`; empty: the component's id says it.
+    fn target(&self) -> &str {
+        ""
+    }
+
     /// Connects lazily where it can; fails only on what no retry can mend.
-    async fn start(&self) -> Result<(), StartError> {
+    async fn start(&self, _host: &Host) -> Result<(), StartError> {
         Ok(())
     }
 
@@ -186,4 +192,14 @@ pub trait Extension: Send + Sync {
 
     /// Ends; safe before `start` and twice.
     async fn shutdown(&self);
+
+    /// A place where queues may keep records, if it is one.
+    fn storage(&self) -> Option<Arc<dyn Storage>> {
+        None
+    }
+
+    /// Credentials for outgoing requests, if it has any.
+    fn authenticator(&self) -> Option<Arc<dyn Authenticator>> {
+        None
+    }
 }

@@ -7,6 +7,7 @@ pub mod data;
 pub mod delivery;
 pub mod export;
 pub mod factory;
+pub mod host;
 pub mod plan;
 pub mod service;
 
@@ -17,5 +18,6 @@ pub use factory::{
     BuildContext, BuiltExporter, Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory,
     Settings,
 };
+pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};
 pub use service::ServiceSettings;
