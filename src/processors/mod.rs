@@ -1,6 +1,7 @@
 //! The processors: one folder or file each, named as in the YAML; this list is all that knows them.
 
 pub mod batch;
+pub mod container;
 pub mod memory_limiter;
 
 use crate::pipeline::ProcessorFactory;

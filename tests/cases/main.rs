@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "the report of a test binary goes to standard output")]
 #![allow(unreachable_pub, reason = "the areas say `pub fn run`; nothing outside this binary can reach them anyway")]
 
+mod area_a;
 mod scenarios;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use serde_json::Value;
 type Run = fn(&Value) -> Result<(), String>;
 
 /// The areas that can be run.
-const AREAS: &[(&str, Run)] = &[];
+const AREAS: &[(&str, Run)] = &[("A", area_a::run)];
 
 /// Longer than any case may take.
 const PATIENCE: Duration = Duration::from_secs(180);
