@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::data::{Data, Signal};
 use super::export::{ExportError, Exported};
 use super::host::{Authenticator, Host, Storage};
+use crate::telemetry::Telemetry;
 
 /// A component could not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,12 +55,29 @@ pub struct Branch {
 #[derive(Clone, Default)]
 pub struct Outlet {
     branches: Vec<Branch>,
+    counted: Option<Counted>,
+}
+
+/// Who counts what goes out.
+#[derive(Clone)]
+struct Counted {
+    telemetry: Telemetry,
+    receiver: Arc<str>,
+    transport: &'static str,
 }
 
 impl Outlet {
     /// An outlet to these branches.
     pub fn new(branches: Vec<Branch>) -> Self {
-        Self { branches }
+        Self { branches, counted: None }
+    }
+
+    /// Counts accepted and refused items under the receiver's id; `transport` as the Collector has it,
+    /// empty for what comes by no network.
+    #[must_use]
+    pub fn counted(mut self, telemetry: &Telemetry, receiver: &Arc<str>, transport: &'static str) -> Self {
+        self.counted = Some(Counted { telemetry: telemetry.clone(), receiver: Arc::clone(receiver), transport });
+        self
     }
 
     /// Whether any pipeline takes this signal.
@@ -68,9 +86,15 @@ impl Outlet {
     }
 
     /// Gives data to every pipeline that takes it, waiting at most `patience` for room.
-    /// Refused where any gate refuses or any pipeline has no room; then none got it, or, after a wait
-    /// that ended midway, the remaining ones did not.
+    /// Refused where any gate refuses or any pipeline has no room; then none got it.
     pub async fn send(&self, data: Data, patience: Duration) -> Result<(), Refused> {
+        let (signal, items) = (data.signal(), data.items());
+        let sent = self.send_uncounted(data, patience).await;
+        self.count(signal, items, sent.is_ok());
+        sent
+    }
+
+    async fn send_uncounted(&self, data: Data, patience: Duration) -> Result<(), Refused> {
         let takers: Vec<&Branch> = self.branches.iter().filter(|branch| branch.signal == data.signal()).collect();
         for branch in &takers {
             for gate in &branch.gates {
@@ -79,12 +103,18 @@ impl Outlet {
         }
         let mut permits = Vec::with_capacity(takers.len());
         for branch in takers {
-            let permit = tokio::time::timeout(patience, branch.input.reserve()).await;
-            match permit {
-                Ok(Ok(permit)) => permits.push(permit),
-                Ok(Err(_)) => return Err(Refused { reason: "the pipeline has been shut down".into() }),
-                Err(_) => return Err(Refused { reason: "the pipeline has no room".into() }),
-            }
+            let permit = match branch.input.try_reserve() {
+                Ok(permit) => permit,
+                Err(mpsc::error::TrySendError::Closed(())) => return Err(Refused { reason: SHUT_DOWN.into() }),
+                Err(mpsc::error::TrySendError::Full(())) => {
+                    match tokio::time::timeout(patience, branch.input.reserve()).await {
+                        Ok(Ok(permit)) => permit,
+                        Ok(Err(_)) => return Err(Refused { reason: SHUT_DOWN.into() }),
+                        Err(_) => return Err(Refused { reason: NO_ROOM.into() }),
+                    }
+                }
+            };
+            permits.push(permit);
         }
         let last = permits.pop();
         for permit in permits {
@@ -101,16 +131,36 @@ impl Outlet {
         let mut refused = None;
         for branch in self.branches.iter().filter(|branch| branch.signal == data.signal()) {
             let admitted = branch.gates.iter().try_for_each(|gate| gate.admit(data));
-            let sent = admitted.and_then(|()| {
-                branch.input.try_send(data.clone()).map_err(|_| Refused { reason: "the pipeline has no room".into() })
-            });
+            let sent = admitted
+                .and_then(|()| branch.input.try_send(data.clone()).map_err(|_| Refused { reason: NO_ROOM.into() }));
             if let Err(why) = sent {
                 refused = Some(why);
             }
         }
+        self.count(data.signal(), data.items(), refused.is_none());
         refused.map_or(Ok(()), Err)
     }
+
+    fn count(&self, signal: Signal, items: usize, accepted: bool) {
+        let Some(Counted { telemetry, receiver, transport }) = &self.counted else { return };
+        let (taken, refused, unit) = match signal {
+            Signal::Traces => ("otelcol_receiver_accepted_spans", "otelcol_receiver_refused_spans", "{span}"),
+            Signal::Metrics => {
+                ("otelcol_receiver_accepted_metric_points", "otelcol_receiver_refused_metric_points", "{datapoint}")
+            }
+            Signal::Logs => {
+                ("otelcol_receiver_accepted_log_records", "otelcol_receiver_refused_log_records", "{record}")
+            }
+            Signal::Sched => ("otelcol_receiver_accepted_cycles", "otelcol_receiver_refused_cycles", "{cycle}"),
+        };
+        let both = [("receiver", receiver.as_ref()), ("transport", transport)];
+        let attributes = if transport.is_empty() { &both[..1] } else { &both[..] };
+        telemetry.counter(if accepted { taken } else { refused }, unit, attributes).add(items as u64);
+    }
 }
+
+const NO_ROOM: &str = "the pipeline has no room";
+const SHUT_DOWN: &str = "the pipeline has been shut down";
 
 /// A source of data.
 #[async_trait]
