@@ -9,6 +9,7 @@ pub mod export;
 pub mod factory;
 pub mod host;
 pub mod plan;
+pub mod run;
 pub mod service;
 
 pub use component::{Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
@@ -20,4 +21,5 @@ pub use factory::{
 };
 pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};
+pub use run::{Assembly, Drained, Failure, Leftover, Running};
 pub use service::ServiceSettings;

@@ -6,23 +6,15 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 
 use crate::pipeline::Data;
 
-/// One after the other; both back where their signals differ.
-pub(super) fn join(first: Data, second: Data) -> Result<Data, (Data, Data)> {
-    match (first, second) {
-        (Data::Traces(mut held), Data::Traces(more)) => {
-            held.extend(more);
-            Ok(Data::Traces(held))
-        }
-        (Data::Metrics(mut held), Data::Metrics(more)) => {
-            held.extend(more);
-            Ok(Data::Metrics(held))
-        }
-        (Data::Logs(mut held), Data::Logs(more)) => {
-            held.extend(more);
-            Ok(Data::Logs(held))
-        }
-        (first, second) => Err((first, second)),
+/// One after the other, both of the same signal.
+pub(super) fn join(mut first: Data, second: Data) -> Data {
+    match (&mut first, second) {
+        (Data::Traces(held), Data::Traces(more)) => held.extend(more),
+        (Data::Metrics(held), Data::Metrics(more)) => held.extend(more),
+        (Data::Logs(held), Data::Logs(more)) => held.extend(more),
+        (_, other) => debug_assert!(false, "{} cannot be joined to another signal", other.signal()),
     }
+    first
 }
 
 /// The first at most `max` items, and the rest. Whole Resource blocks while they fit; only a block that is

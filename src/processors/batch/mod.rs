@@ -73,38 +73,50 @@ fn build(body: &Body, context: &BuildContext) -> Built<dyn Processor> {
     let trigger = |name| context.telemetry.counter(name, "{times}", &[("processor", context.id.as_ref())]);
     Ok(Box::new(Batch {
         settings,
-        held: None,
-        held_items: 0,
-        due: None,
+        making: <[Making; 3]>::default(),
         by_size: trigger("otelcol_processor_batch_batch_size_trigger_send"),
         by_timeout: trigger("otelcol_processor_batch_timeout_trigger_send"),
     }))
 }
 
-/// One batch in the making; an instance sees one signal only, for a pipeline carries one.
+/// The batches in the making, one per signal.
 struct Batch {
     settings: BatchSettings,
-    held: Option<Data>,
-    held_items: usize,
-    due: Option<Instant>,
+    making: [Making; 3],
     by_size: Meter,
     by_timeout: Meter,
 }
 
-impl Batch {
-    /// Sends what is full, or everything.
-    fn release(&mut self, everything: bool, out: &mut Outbox) -> u64 {
+/// One batch in the making.
+#[derive(Default)]
+struct Making {
+    held: Option<Data>,
+    held_items: usize,
+    due: Option<Instant>,
+}
+
+impl Making {
+    /// Adds at the end.
+    fn add(&mut self, data: Data) {
+        self.held_items += data.items();
+        self.held = match self.held.take() {
+            None => Some(data),
+            Some(held) => Some(cut::join(held, data)),
+        };
+    }
+
+    /// Sends what is full, or everything; how many batches that were.
+    fn release(&mut self, settings: &BatchSettings, everything: bool, out: &mut Outbox) -> u64 {
         let mut sent = 0;
-        let max = self.settings.send_batch_max_size;
+        let max = settings.send_batch_max_size;
         while let Some(data) = self.held.take() {
-            let whole = max == 0 || self.held_items <= max;
-            let full = self.held_items >= self.settings.send_batch_size || self.settings.timeout.0.is_zero();
+            let full = self.held_items >= settings.send_batch_size || settings.timeout.0.is_zero();
             if !(everything || full) {
                 self.held = Some(data);
-                break;
+                return sent;
             }
             sent += 1;
-            if whole {
+            if max == 0 || self.held_items <= max {
                 self.held_items = 0;
                 out.send(data);
             } else {
@@ -114,47 +126,42 @@ impl Batch {
                 self.held = Some(rest);
             }
         }
-        if self.held.is_none() {
-            self.due = None;
-        }
+        self.due = None;
         sent
     }
 }
 
 impl Processor for Batch {
     fn process(&mut self, data: Data, out: &mut Outbox) {
-        self.held_items += data.items();
-        self.held = Some(match self.held.take() {
-            None => data,
-            Some(held) => match cut::join(held, data) {
-                Ok(joined) => joined,
-                Err((held, data)) => {
-                    out.send(held);
-                    self.held_items = data.items();
-                    data
-                }
-            },
-        });
-        if self.due.is_none() {
-            self.due = Some(Instant::now() + self.settings.timeout.0);
+        let making = match data.signal() {
+            Signal::Traces => &mut self.making[0],
+            Signal::Metrics => &mut self.making[1],
+            Signal::Logs => &mut self.making[2],
+            Signal::Sched => return out.send(data),
+        };
+        making.add(data);
+        if making.due.is_none() {
+            making.due = Some(Instant::now() + self.settings.timeout.0);
         }
-        let sent = self.release(false, out);
-        self.by_size.add(sent);
+        self.by_size.add(making.release(&self.settings, false, out));
     }
 
     fn next_tick(&self) -> Option<Instant> {
-        self.due
+        self.making.iter().filter_map(|making| making.due).min()
     }
 
     fn tick(&mut self, now: Instant, out: &mut Outbox) {
-        if self.due.is_some_and(|due| due <= now) {
-            let sent = self.release(true, out);
-            self.by_timeout.add(sent);
+        for making in &mut self.making {
+            if making.due.is_some_and(|due| due <= now) {
+                self.by_timeout.add(making.release(&self.settings, true, out));
+            }
         }
     }
 
     fn flush(&mut self, out: &mut Outbox) {
-        self.release(true, out);
+        for making in &mut self.making {
+            making.release(&self.settings, true, out);
+        }
     }
 }
 

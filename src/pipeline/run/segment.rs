@@ -1,0 +1,111 @@
+//! The task of one segment: takes, processes, ticks, gives; flushes when its input has ended.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::chain::Chain;
+use super::fanout::Fanout;
+use crate::pipeline::data::Data;
+
+/// How tasks are told to end.
+#[derive(Clone, Default)]
+pub(super) struct Stop {
+    /// Take what is there, then end.
+    pub(super) drain: CancellationToken,
+    /// The deadline has passed: end now, and tell what is left.
+    pub(super) now: CancellationToken,
+}
+
+/// One segment.
+pub(super) struct SegmentTask {
+    chain: Chain,
+    input: mpsc::Receiver<Data>,
+    fanout: Fanout,
+    /// Fed by receivers, whose clones of the input may outlive their shutdown.
+    is_entry: bool,
+    pending: VecDeque<Data>,
+    sending_items: usize,
+}
+
+enum Event {
+    Data(Data),
+    Tick(Instant),
+    Drain,
+    End,
+}
+
+impl SegmentTask {
+    pub(super) fn new(chain: Chain, input: mpsc::Receiver<Data>, fanout: Fanout, is_entry: bool) -> Self {
+        Self { chain, input, fanout, is_entry, pending: VecDeque::new(), sending_items: 0 }
+    }
+
+    /// Runs until the input has ended and everything is given on; the items that were left if `stop.now`
+    /// came first.
+    pub(super) async fn run(mut self, stop: Stop) -> usize {
+        tokio::select! {
+            biased;
+            () = stop.now.cancelled() => self.left_items(),
+            () = work(&mut self, &stop) => 0,
+        }
+    }
+
+    async fn next_event(&mut self, draining: bool, stop: &Stop) -> Event {
+        let due = self.chain.next_tick();
+        let now = Instant::now();
+        if due.is_some_and(|due| due <= now) {
+            return Event::Tick(now);
+        }
+        tokio::select! {
+            biased;
+            () = stop.drain.cancelled(), if self.is_entry && !draining => Event::Drain,
+            data = self.input.recv() => data.map_or(Event::End, Event::Data),
+            () = at(due) => Event::Tick(Instant::now()),
+        }
+    }
+
+    async fn forward(&mut self) {
+        while let Some(data) = self.pending.pop_front() {
+            self.sending_items = data.items();
+            self.fanout.send(data).await;
+            self.sending_items = 0;
+        }
+    }
+
+    /// Items in hand, in the processors and in the input.
+    fn left_items(&mut self) -> usize {
+        self.input.close();
+        while let Ok(data) = self.input.try_recv() {
+            self.chain.process(data, &mut self.pending);
+        }
+        self.chain.flush(&mut self.pending);
+        self.sending_items + self.pending.iter().map(Data::items).sum::<usize>()
+    }
+}
+
+async fn work(task: &mut SegmentTask, stop: &Stop) {
+    let mut draining = false;
+    loop {
+        match task.next_event(draining, stop).await {
+            Event::Data(data) => task.chain.process(data, &mut task.pending),
+            Event::Tick(now) => task.chain.tick(now, &mut task.pending),
+            Event::Drain => {
+                draining = true;
+                task.input.close();
+            }
+            Event::End => break,
+        }
+        task.forward().await;
+    }
+    task.chain.flush(&mut task.pending);
+    task.forward().await;
+}
+
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,129 @@
+//! The task before one exporter: it takes the batches of all pipelines that end there, one at a time.
+//!
+//! An exporter that hangs holds up this task only; what waits before it is bounded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use super::segment::Stop;
+use crate::pipeline::component::Exporter;
+use crate::pipeline::data::{Data, Signal};
+use crate::pipeline::delivery::Delivery;
+use crate::telemetry::{Meter, Telemetry};
+
+/// One exporter of one signal.
+pub(super) struct SinkTask {
+    id: Arc<str>,
+    input: mpsc::Receiver<Data>,
+    post: Post,
+    sending_items: usize,
+}
+
+/// How batches reach the exporter.
+pub(super) enum Post {
+    /// One attempt each, counted here.
+    Direct { exporter: Arc<dyn Exporter>, sent: Meter, failed: Meter },
+    /// Through queue, retry and the like, which count by themselves.
+    Delivered(Delivery),
+}
+
+impl Post {
+    /// Without delivery layers.
+    pub(super) fn direct(exporter: Arc<dyn Exporter>, id: &str, signal: Signal, telemetry: &Telemetry) -> Self {
+        let (sent, failed, unit) = match signal {
+            Signal::Traces => ("otelcol_exporter_sent_spans", "otelcol_exporter_send_failed_spans", "{span}"),
+            Signal::Metrics => {
+                ("otelcol_exporter_sent_metric_points", "otelcol_exporter_send_failed_metric_points", "{datapoint}")
+            }
+            Signal::Logs => {
+                ("otelcol_exporter_sent_log_records", "otelcol_exporter_send_failed_log_records", "{record}")
+            }
+            Signal::Sched => ("otelcol_exporter_sent_cycles", "otelcol_exporter_send_failed_cycles", "{cycle}"),
+        };
+        Self::Direct {
+            exporter,
+            sent: telemetry.counter(sent, unit, &[("exporter", id)]),
+            failed: telemetry.counter(failed, unit, &[("exporter", id)]),
+        }
+    }
+
+    async fn take(&self, id: &str, data: Data) {
+        match self {
+            Self::Direct { exporter, sent, failed } => {
+                let items = data.items() as u64;
+                match exporter.export(&data).await {
+                    Ok(exported) => {
+                        let rejected = exported.rejected_items.min(items);
+                        sent.add(items - rejected);
+                        failed.add(rejected);
+                    }
+                    Err(error) => {
+                        failed.add(items);
+                        tracing::error!(otelcol.component.id = id, dropped_items = items, %error,
+                            "Exporting failed. Dropping data.");
+                    }
+                }
+            }
+            Self::Delivered(delivery) => delivery.offer(data).await,
+        }
+    }
+
+    /// Delivers what is queued until the deadline; the items that were left.
+    async fn shutdown(self, deadline: Instant) -> usize {
+        match self {
+            Self::Direct { .. } => 0,
+            Self::Delivered(delivery) => {
+                usize::try_from(delivery.shutdown(deadline).await.lost_items).unwrap_or(usize::MAX)
+            }
+        }
+    }
+}
+
+impl SinkTask {
+    pub(super) fn new(id: Arc<str>, input: mpsc::Receiver<Data>, post: Post) -> Self {
+        Self { id, input, post, sending_items: 0 }
+    }
+
+    /// Runs until all that feed it have ended, then lets the delivery layers end; gives the items that were
+    /// left by the deadline.
+    pub(super) async fn run(mut self, stop: Stop, deadline: tokio::sync::watch::Receiver<Instant>) -> usize {
+        let mut left_items = tokio::select! {
+            biased;
+            () = stop.now.cancelled() => self.left_items(),
+            () = work(&mut self, &stop) => 0,
+        };
+        let deadline = *deadline.borrow();
+        left_items += self.post.shutdown(deadline).await;
+        left_items
+    }
+
+    fn left_items(&mut self) -> usize {
+        self.input.close();
+        let mut left_items = self.sending_items;
+        while let Ok(data) = self.input.try_recv() {
+            left_items += data.items();
+        }
+        left_items
+    }
+}
+
+async fn work(task: &mut SinkTask, stop: &Stop) {
+    let mut draining = false;
+    loop {
+        let data = tokio::select! {
+            biased;
+            () = stop.drain.cancelled(), if !draining => {
+                draining = true;
+                task.input.close();
+                continue;
+            }
+            data = task.input.recv() => data,
+        };
+        let Some(data) = data else { return };
+        task.sending_items = data.items();
+        task.post.take(&task.id, data).await;
+        task.sending_items = 0;
+    }
+}
