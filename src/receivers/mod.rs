@@ -1,6 +1,8 @@
 //! The receivers: one folder or file each, named as in the YAML; this list is all that knows them.
 
+pub mod sched;
+
 use crate::pipeline::ReceiverFactory;
 
 /// Every receiver type.
-pub const FACTORIES: &[&ReceiverFactory] = &[];
+pub const FACTORIES: &[&ReceiverFactory] = &[&sched::FACTORY];

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+ *
+ * What leaves the kernel: the records of the ring and the shared slots. The only home of these layouts;
+ * src/receivers/sched/wire.rs mirrors them and proves sizes and offsets at compile time.
+ * Plain C integers, so that it parses without kernel headers.
+ *
+ * Clocks: "clock" is the run queue's own (rq->clock, ns); "boot" is CLOCK_BOOTTIME (ns). One clock record
+ * now and then ties them, so that no program reads a clock per switch.
+ */
+#ifndef SCHED_H
+#define SCHED_H
+
+#define COMM_LEN 16
+#define BUCKETS 14		/* the exported bounds and one for the rest, see model/histogram.rs */
+#define LOG_SLICES 64		/* slices remembered per CPU, a power of two */
+#define CULPRITS 8		/* distinct tasks charged per wait */
+#define PATH_LEN 1024		/* of a cgroup, longer ones are cut and flagged */
+#define SLOT_NONE 0		/* no slot: totals fold into it */
+#define SLOT_CACHE 8
+
+enum record_kind {
+	RECORD_CYCLE = 1,
+	RECORD_TASK = 2,
+	RECORD_EXIT = 3,
+	RECORD_CLOCK = 4,
+	RECORD_CGROUP = 5,
+};
+
+enum run_end { END_BLOCKED, END_PREEMPTED, END_THROTTLED, END_EXITED };
+
+enum block_state { STATE_NONE, STATE_S, STATE_D, STATE_T, STATE_OTHER };
+
+/* Why a cycle was selected; the bits of model::Reasons. */
+enum reason {
+	REASON_THROTTLE = 1 << 0,
+	REASON_FOREIGN = 1 << 1,
+	REASON_WAIT = 1 << 2,
+	REASON_CONTEXT = 1 << 3,
+	REASON_BLOCK = 1 << 4,
+	REASON_RUN = 1 << 5,
+	REASON_SAMPLE = 1 << 6,
+};
+
+enum cycle_flag {
+	FLAG_WAIT_KNOWN = 1 << 0,	/* the start of the wait was seen */
+	FLAG_BLOCK_KNOWN = 1 << 1,	/* block holds the length of the block before the wait */
+	FLAG_WAKER = 1 << 2,		/* a who_entry of the waker follows */
+};
+
+/* Who: a waker or a culprit, with ns charged. */
+struct who_entry {
+	unsigned int tid;
+	unsigned int slot;
+	unsigned long long ns;
+	char comm[COMM_LEN];
+};
+
+/* One cycle; FLAG_WAKER's entry and `culprits` entries follow. */
+struct cycle_record {
+	unsigned char kind;
+	unsigned char end;
+	unsigned char state;
+	unsigned char flags;
+	unsigned short cpu;
+	unsigned char reasons;
+	unsigned char culprits;
+	unsigned int tid;
+	unsigned int slot;
+	unsigned long long clock;		/* switch-out */
+	unsigned long long run;
+	unsigned long long wait;		/* net of throttled */
+	unsigned long long throttled;
+	unsigned long long wait_before;		/* the part of wait before the throttled part */
+	unsigned long long block;
+};
+
+/* A cycle with all that can follow it; built in per-CPU scratch, sent as long as it is. */
+struct cycle_message {
+	struct cycle_record record;
+	struct who_entry who[CULPRITS + 1];
+};
+
+/* Identity, sent once per thread and name. */
+struct task_record {
+	unsigned char kind;
+	unsigned char kernel_thread;
+	unsigned short pad;
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int slot;
+	unsigned long long start_boot;
+	unsigned long long leader_start_boot;
+	char comm[COMM_LEN];
+};
+
+struct exit_record {
+	unsigned char kind;
+	unsigned char pad[3];
+	unsigned int tid;
+};
+
+struct clock_record {
+	unsigned char kind;
+	unsigned char pad;
+	unsigned short cpu;
+	unsigned int pad2;
+	unsigned long long clock;
+	unsigned long long boot;
+};
+
+/* A cgroup was made or removed. `path` is sent as long as it is. */
+struct cgroup_record {
+	unsigned char kind;
+	unsigned char removed;
+	unsigned short path_bytes;		/* the final NUL not counted */
+	unsigned int slot;
+	unsigned long long id;
+	unsigned long long serial;
+	char path[PATH_LEN];
+};
+
+/* Totals of one cgroup, from its tasks' own counters. Added to atomically by the few places that book. */
+struct slot {
+	unsigned long long id;
+	unsigned long long serial;
+	unsigned long long life;
+	unsigned long long run;
+	unsigned long long delay;		/* waited and throttled */
+	unsigned long long voluntary;
+	unsigned long long involuntary;
+	unsigned long long migrations;
+	/* token bucket: theoretical arrival, clock ns */
+	unsigned long long bucket;
+	/* what is open at the read of `generation`; the collecting program alone writes these */
+	unsigned long long generation;
+	unsigned long long open_run;
+	unsigned long long open_wait;
+	unsigned long long open_throttled;
+	unsigned long long open_d;
+	unsigned long long open_t;
+	unsigned long long open_other;
+	unsigned long long longest_open;
+	unsigned int threads;
+	unsigned int starving;
+	unsigned int excluded;			/* written by user space: no spans */
+	unsigned int pad;
+};
+
+/* What the switch program adds to, per slot and CPU: nobody else writes the line. */
+struct slot_cpu {
+	unsigned long long wait[BUCKETS];
+	unsigned long long wait_sum;
+	unsigned long long throttle[BUCKETS];
+	unsigned long long throttle_sum;
+	unsigned long long run[BUCKETS];
+	unsigned long long run_sum;
+	unsigned long long block[BUCKETS];
+	unsigned long long block_sum;
+	unsigned long long stolen;
+	unsigned long long d;
+	unsigned long long t;
+	unsigned long long other;
+	unsigned long long switches;		/* switch-outs seen */
+	/* the longest wait of the running generation and of the one before, by its lowest bit */
+	unsigned long long longest[2];
+	unsigned long long generation[2];
+} __attribute__((aligned(128)));
+
+/* One finished slice on a CPU. */
+struct slice {
+	unsigned long long end;
+	unsigned int tid;
+	unsigned int slot;
+	char comm[COMM_LEN];
+};
+
+/* What a CPU knows between two switches; nobody else writes it. */
+struct cpu_state {
+	unsigned int tid;			/* the task that was switched in */
+	unsigned int slot;
+	unsigned int flags;
+	unsigned int reasons;
+	unsigned long long involuntary;		/* its counter at switch-in */
+	unsigned long long wait;
+	unsigned long long throttled;
+	unsigned long long wait_before;
+	unsigned long long block;
+	unsigned int state;
+	unsigned int random;
+	unsigned long long clock_sent;		/* of the last clock record */
+	unsigned long long switches;		/* all switch-outs, the idle task's too */
+	unsigned long long idle_switches;
+	/* losses of records, by reason */
+	unsigned long long ring_full;
+	unsigned long long rate_limited;
+	unsigned long long no_storage;
+	unsigned long long map_full;
+	unsigned long long unknown_start;
+	unsigned long long clock_backwards;
+	unsigned long long sent;
+	unsigned long long cache_id[SLOT_CACHE];
+	unsigned int cache_slot[SLOT_CACHE];
+	struct who_entry waker;
+	unsigned int log_head;
+	unsigned int pad;
+	struct slice log[LOG_SLICES];
+	struct cycle_message message;
+} __attribute__((aligned(128)));
+
+/* Of the last collection. */
+struct collect_args {
+	unsigned long long generation;
+	unsigned long long boot;		/* out: the time of the read */
+	unsigned long long clock;		/* out: the same as a run queue clock, estimated */
+	unsigned int baseline;			/* in: 1 = the tasks' past is not ours */
+	unsigned int tasks;			/* out */
+	unsigned int self_tgid;			/* out: ours, as the kernel sees it */
+	unsigned int no_storage;		/* out */
+};
+
+/* Set before loading. */
+struct settings {
+	unsigned char on_v2;			/* identity is the v2 cgroup; else the cpu controller's */
+	unsigned char spans;			/* anything may be selected */
+	unsigned char blocks;			/* the waking program is attached */
+	unsigned char run_histogram;
+	unsigned char block_histogram;
+	unsigned char foreign_preemption;
+	unsigned char stolen;			/* rq tells steal or interrupt time */
+	unsigned char throttle_clock;		/* cfs_rq tells throttled time */
+	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
+	unsigned int cpus;			/* possible CPUs */
+	unsigned int slots;
+	unsigned int sample;			/* of 2^32 */
+	unsigned long long wait;		/* thresholds, ns; ~0 = never */
+	unsigned long long throttle;
+	unsigned long long block;
+	unsigned long long run;
+	unsigned long long cgroup_interval;	/* ns between two cycles of a cgroup; 0 = no limit */
+	unsigned long long total_interval;
+	unsigned long long starvation;
+	unsigned long long wakeup_bytes;	/* ring fill that wakes user space */
+};
+
+#endif

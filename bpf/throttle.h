@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+ *
+ * Throttled time apart from waiting: the growth of the kernel's throttled clock of a (task group, CPU),
+ * cut to the wait. Quotas of ancestors are in that clock too. No state per task: a wait that began anywhere
+ * is laid over the last few episodes of its group's run queue.
+ */
+#ifndef THROTTLE_H
+#define THROTTLE_H
+
+/* At a switch-out: an episode that goes on has a known begin now. */
+static __always_inline void throttle_seen(struct cfs_rq *queue)
+{
+	u64 begin = queue->throttled_clock_self;
+	if (!begin)
+		return;
+	u64 key = (u64)queue;
+	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
+	if (!log) {
+		struct throttle_log fresh = {};
+		fresh.counted = queue->throttled_clock_self_time;
+		bpf_map_update_elem(&throttles, &key, &fresh, BPF_ANY);
+		log = bpf_map_lookup_elem(&throttles, &key);
+		if (!log)
+			return;
+	}
+	log->begin = begin;
+}
+
+/* Brings the log up to the clock: growth since the last look is an episode that has ended. */
+static __always_inline void throttle_ended(struct throttle_log *log, u64 total, u64 now)
+{
+	if (total <= log->counted)
+		return;
+	u64 grown = total - log->counted;
+	/* without a seen begin it ended at the latest now */
+	u64 from = log->begin ? log->begin : now - grown;
+	u32 at = log->head & 3;
+	log->from[at] = from;
+	log->to[at] = from + grown;
+	log->head++;
+	log->begin = 0;
+	log->counted = total;
+}
+
+static __always_inline u64 overlap(u64 from, u64 to, u64 since, u64 now)
+{
+	if (from < since)
+		from = since;
+	if (to > now)
+		to = now;
+	return to > from ? to - from : 0;
+}
+
+/* A stay off the CPU while runnable, and what of it was throttled. */
+struct stay {
+	u64 since;
+	u64 now;
+	u64 throttled;
+	u64 first;			/* begin of the first throttled part */
+};
+
+/* Fills in the throttled part; `running_since` is the begin of an episode that still goes on, or 0. */
+static __noinline void throttled_part(struct stay *stay, u64 key, u64 total, u64 running_since)
+{
+	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
+	u64 sum = 0, begin = stay->now;
+
+	if (log) {
+		throttle_ended(log, total, stay->now);
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			u64 part = overlap(log->from[i], log->to[i], stay->since, stay->now);
+			sum += part;
+			if (part && log->from[i] < begin)
+				begin = log->from[i];
+		}
+	}
+	if (running_since) {
+		sum += overlap(running_since, stay->now, stay->since, stay->now);
+		if (running_since < begin)
+			begin = running_since;
+	}
+	stay->throttled = sum;
+	stay->first = begin < stay->since ? stay->since : begin;
+}
+
+#endif

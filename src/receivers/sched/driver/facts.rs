@@ -1,0 +1,49 @@
+//! What this kernel offers, as facts; what follows from them is decided in one place, never by version.
+
+use libbpf_rs::ReferencesType;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Composite, FuncProto, Ptr, Typedef};
+
+/// Facts from the kernel's BTF.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelFacts {
+    /// `sched_switch` passes prev_state (four arguments beside the context).
+    pub switch_passes_state: bool,
+    /// `cfs_rq` keeps a throttled clock of its own.
+    pub throttle_clock: bool,
+    /// `rq` tells stolen time.
+    pub stolen: bool,
+    /// `task_struct` says that a task is throttled.
+    pub task_throttled: bool,
+    /// The open-coded task iterator is there.
+    pub task_iterator: bool,
+    /// `sched_info` is there.
+    pub sched_info: bool,
+}
+
+fn has_member(btf: &Btf<'_>, name: &str, member: &str) -> bool {
+    let found: Option<Composite<'_>> = btf.type_by_name(name);
+    found.is_some_and(|composite| composite.iter().any(|field| field.name.is_some_and(|known| known == member)))
+}
+
+/// Number of arguments of a BTF tracepoint, the context among them.
+fn tracepoint_arguments(btf: &Btf<'_>, name: &str) -> Option<usize> {
+    let alias: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{name}"))?;
+    let pointer: Ptr<'_> = alias.referenced_type().try_into().ok()?;
+    let function: FuncProto<'_> = pointer.referenced_type().try_into().ok()?;
+    Some(function.iter().count())
+}
+
+impl KernelFacts {
+    /// Reads them.
+    pub fn read(btf: &Btf<'_>) -> Self {
+        Self {
+            switch_passes_state: tracepoint_arguments(btf, "sched_switch").is_some_and(|count| count >= 5),
+            throttle_clock: has_member(btf, "cfs_rq", "throttled_clock_self_time"),
+            stolen: has_member(btf, "rq", "prev_steal_time_rq") || has_member(btf, "rq", "prev_irq_time"),
+            task_throttled: has_member(btf, "task_struct", "throttled"),
+            task_iterator: btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_iter_task_new").is_some(),
+            sched_info: has_member(btf, "sched_info", "last_queued"),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Compile-time proof that `wire` reads what `bpf/sched.h` writes: drift is a build error.
+
+use std::mem::{offset_of, size_of};
+
+use super::skeleton::types;
+use crate::receivers::sched::wire;
+
+const _: () = {
+    assert!(size_of::<types::cycle_record>() == wire::CYCLE_BYTES);
+    assert!(size_of::<types::who_entry>() == wire::WHO_BYTES);
+    assert!(offset_of!(types::who_entry, ns) == 8 && offset_of!(types::who_entry, comm) == 16);
+    assert!(offset_of!(types::cycle_record, cpu) == 4 && offset_of!(types::cycle_record, reasons) == 6);
+    assert!(offset_of!(types::cycle_record, culprits) == 7 && offset_of!(types::cycle_record, tid) == 8);
+    assert!(offset_of!(types::cycle_record, slot) == 12 && offset_of!(types::cycle_record, clock) == 16);
+    assert!(offset_of!(types::cycle_record, run) == 24 && offset_of!(types::cycle_record, wait) == 32);
+    assert!(offset_of!(types::cycle_record, throttled) == 40 && offset_of!(types::cycle_record, wait_before) == 48);
+    assert!(offset_of!(types::cycle_record, block) == 56);
+    assert!(offset_of!(types::task_record, tid) == 4 && offset_of!(types::task_record, tgid) == 8);
+    assert!(offset_of!(types::task_record, slot) == 12 && offset_of!(types::task_record, start_boot) == 16);
+    assert!(offset_of!(types::task_record, leader_start_boot) == 24 && offset_of!(types::task_record, comm) == 32);
+    assert!(offset_of!(types::exit_record, tid) == 4);
+    assert!(offset_of!(types::clock_record, cpu) == 2 && offset_of!(types::clock_record, clock) == 8);
+    assert!(offset_of!(types::clock_record, boot) == 16);
+    assert!(offset_of!(types::cgroup_record, path_bytes) == 2 && offset_of!(types::cgroup_record, slot) == 4);
+    assert!(offset_of!(types::cgroup_record, id) == 8 && offset_of!(types::cgroup_record, serial) == 16);
+    assert!(offset_of!(types::cgroup_record, path) == wire::CGROUP_BYTES);
+};

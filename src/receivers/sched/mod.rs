@@ -1,0 +1,30 @@
+//! The `sched` receiver: the kernel's scheduler becomes [`SchedBatch`](crate::model::SchedBatch)es.
+//!
+//! `driver` is the edge to libbpf, `wire` and `assemble` are pure, `totals` and `cgroups` read what the kernel
+//! keeps, `reader` is the thread. Refuses to know: containers, OTLP.
+
+mod assemble;
+mod cgroups;
+mod clock;
+mod driver;
+mod reader;
+mod settings;
+mod start;
+mod totals;
+mod wire;
+
+pub use settings::{SchedSettings, Select, Selection};
+pub use start::SchedReceiver;
+
+use crate::pipeline::{ReceiverFactory, Settings, Signal};
+
+/// The `sched` receiver.
+pub const FACTORY: ReceiverFactory = ReceiverFactory {
+    name: "sched",
+    aliases: &[],
+    about: "Scheduling cycles and totals of every thread on this host, from the kernel's scheduler",
+    stability: "alpha",
+    emits: &[Signal::Sched],
+    settings: Settings::of::<SchedSettings>(),
+    build: |body, context| Ok(Box::new(SchedReceiver::new(body.decode()?, context))),
+};

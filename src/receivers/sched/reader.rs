@@ -1,0 +1,230 @@
+//! The one thread that owns the kernel side: drains the ring, reads the totals, sends batches. It never waits
+//! on a pipeline: no room means that the batch is dropped and counted, and the next one says so.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::assemble::{Assembled, Assembler};
+use super::cgroups::CgroupPaths;
+use super::clock;
+use super::driver::{Driver, DriverError};
+use super::totals::{Measured, Totals};
+use crate::model::{
+    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostFacts, LossReason, Losses, SchedBatch,
+};
+use crate::pipeline::{Data, Outlet};
+use crate::telemetry::Telemetry;
+
+/// How the thread goes about its work.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Between two reads of the totals.
+    pub collection: Duration,
+    /// Between two readings of the wall clock.
+    pub clock_sync: Duration,
+    /// The ring is drained at least this often.
+    pub drain: Duration,
+    /// Something may be selected at all.
+    pub spans: bool,
+    /// What the totals can tell.
+    pub measured: Measured,
+}
+
+/// The thread's state beside the driver.
+pub struct Reader {
+    pace: Pace,
+    outlet: Outlet,
+    facts: Arc<HostFacts>,
+    paths: CgroupPaths,
+    totals: Totals,
+    offset: ClockOffset,
+    generation: u64,
+    /// Removed cgroups: slot and the collection at whose end they go.
+    leaving: HashMap<CgroupKey, (u32, u64)>,
+    /// Kernel-side losses as last read.
+    kernel_losses: Losses,
+    /// Losses since the last batch that was taken.
+    unsent: Losses,
+    /// Losses since the start.
+    all: Losses,
+    telemetry: Telemetry,
+}
+
+impl Reader {
+    /// A reader that has sent nothing yet.
+    pub fn new(pace: Pace, outlet: Outlet, facts: Arc<HostFacts>, paths: CgroupPaths, telemetry: Telemetry) -> Self {
+        Self {
+            pace,
+            outlet,
+            facts,
+            paths,
+            totals: Totals::default(),
+            offset: clock::wall_offset(),
+            generation: 1,
+            leaving: HashMap::new(),
+            kernel_losses: Losses::default(),
+            unsent: Losses::default(),
+            all: Losses::default(),
+            telemetry,
+        }
+    }
+
+    /// Works until `stop`, then reads everything once more.
+    ///
+    /// # Errors
+    /// Where the kernel side breaks while running.
+    pub fn run(mut self, driver: &Driver<'_>, stop: &AtomicBool) -> Result<(), DriverError> {
+        let assembler = RefCell::new(Assembler::default());
+        let slots = |slot: u32| slot_key(driver, slot);
+        let ring = driver.ring(|record| assembler.borrow_mut().record(record, &slots))?;
+        let (mut next_collection, mut next_sync) = (Instant::now() + self.pace.collection, Instant::now());
+        let mut last_cycles = None::<Instant>;
+        loop {
+            let now = Instant::now();
+            let ending = stop.load(Ordering::Acquire);
+            if now >= next_sync {
+                self.offset = clock::wall_offset();
+                next_sync = now + self.pace.clock_sync;
+            }
+            let until = clock::boot_now();
+            // with no spans asked for, the ring holds only the coming and going of cgroups
+            let patience = next_collection.saturating_duration_since(now).min(self.pace.drain);
+            ring.drain(if ending { Duration::ZERO } else { patience })?;
+            let assembled = assembler.borrow_mut().take();
+            self.cgroup_events(&assembled);
+            if !assembled.cycles.is_empty() {
+                last_cycles = Some(now);
+            }
+            let collection = if ending || Instant::now() >= next_collection {
+                next_collection += self.pace.collection;
+                next_collection = next_collection.max(Instant::now());
+                Some(self.collect(driver)?)
+            } else {
+                None
+            };
+            // windows downstream close by the time we say has come
+            let closing = last_cycles.is_some_and(|at| now - at < Duration::from_secs(90));
+            if collection.is_some() || !assembled.cycles.is_empty() || closing {
+                self.send(driver, assembled, collection, until);
+            }
+            if ending {
+                return Ok(());
+            }
+        }
+    }
+
+    fn cgroup_events(&mut self, assembled: &Assembled) {
+        for event in &assembled.cgroup_events {
+            let key = CgroupKey { id: event.id, serial: event.serial };
+            if event.removed {
+                // its last threads are freed a little later; one more interval, then it goes
+                self.leaving.insert(key, (event.slot, self.generation + 2));
+            } else {
+                self.paths.learn(event.id, String::from_utf8_lossy(&event.path).into());
+            }
+        }
+    }
+
+    fn collect(&mut self, driver: &Driver<'_>) -> Result<(Collection, HashSet<CgroupKey>), DriverError> {
+        self.generation += 1;
+        let args = driver.collect(self.generation)?;
+        let read = self.totals.read(driver, &args, self.pace.measured);
+        let mut gone = HashSet::new();
+        let generation = self.generation;
+        let ended: Vec<(CgroupKey, u32)> = self
+            .leaving
+            .iter()
+            .filter(|(_, (_, until))| *until <= generation)
+            .map(|(key, (slot, _))| (*key, *slot))
+            .collect();
+        for (key, slot) in ended {
+            self.leaving.remove(&key);
+            self.totals.forget(key);
+            gone.insert(key);
+            if slot != 0 && slot_key(driver, slot) == key {
+                driver.free_slot(slot, key.id);
+            }
+        }
+        let switches = (0..driver.cpus()).map(|cpu| driver.cpu(cpu)).map(|cpu| cpu.switches - cpu.idle_switches).sum();
+        let collection = Collection {
+            at: BootNs(args.boot),
+            cgroups: read.into_iter().map(|(_, key, totals)| (key, totals)).collect(),
+            losses: self.all,
+            switches: Some(switches),
+        };
+        Ok((collection, gone))
+    }
+
+    fn send(
+        &mut self,
+        driver: &Driver<'_>,
+        assembled: Assembled,
+        collection: Option<(Collection, HashSet<CgroupKey>)>,
+        until: BootNs,
+    ) {
+        let kernel = kernel_losses(driver);
+        for (reason, count) in kernel.iter() {
+            self.lose(reason, count - self.kernel_losses.get(reason));
+        }
+        self.kernel_losses = kernel;
+        for (reason, count) in assembled.losses.iter() {
+            self.lose(reason, count);
+        }
+        let (mut collection, gone) = collection.map_or((None, HashSet::new()), |(all, gone)| (Some(all), gone));
+        let mut named = assembled.named;
+        if let Some(collection) = &mut collection {
+            collection.losses = self.all;
+            named.extend(collection.cgroups.iter().map(|(key, _)| *key));
+        }
+        let facts = |key: CgroupKey| CgroupFacts { path: self.paths.get(key.id), gone: gone.contains(&key) };
+        let batch = SchedBatch {
+            facts: Arc::clone(&self.facts),
+            offset: self.offset,
+            delivered_until: until,
+            cgroups: named.iter().map(|key| (*key, facts(*key))).collect(),
+            cycles: assembled.cycles,
+            collection,
+            losses: self.unsent,
+            ..SchedBatch::default()
+        };
+        let cycles = batch.cycles.len() as u64;
+        for key in &gone {
+            self.paths.forget(key.id);
+        }
+        self.unsent = Losses::default();
+        if self.outlet.try_send(&Data::Sched(Arc::new(batch))).is_err() {
+            self.lose(LossReason::PipelineFull, cycles.max(1));
+        }
+    }
+
+    fn lose(&mut self, reason: LossReason, count: u64) {
+        if count > 0 {
+            self.unsent.add(reason, count);
+            self.all.add(reason, count);
+            let attributes = [("receiver", "sched"), ("reason", reason.name())];
+            self.telemetry.counter("sched.receiver.events.lost", "{event}", &attributes).add(count);
+        }
+    }
+}
+
+fn slot_key(driver: &Driver<'_>, slot: u32) -> CgroupKey {
+    let place = driver.slot(slot as usize);
+    CgroupKey { id: place.id, serial: place.serial }
+}
+
+fn kernel_losses(driver: &Driver<'_>) -> Losses {
+    let mut losses = Losses::default();
+    for cpu in (0..driver.cpus()).map(|cpu| driver.cpu(cpu)) {
+        losses.add(LossReason::RingFull, cpu.ring_full);
+        losses.add(LossReason::RateLimited, cpu.rate_limited);
+        losses.add(LossReason::NoStorage, cpu.no_storage);
+        losses.add(LossReason::MapFull, cpu.map_full);
+        losses.add(LossReason::UnknownStart, cpu.unknown_start);
+        losses.add(LossReason::Clock, cpu.clock_backwards);
+    }
+    losses.add(LossReason::RingFull, driver.side_records_lost());
+    losses
+}

@@ -1,0 +1,254 @@
+//! The keys of `receivers::sched`, their defaults and bounds.
+//!
+//! Refuses to know: the kernel.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Checker, Period, Section};
+
+/// How events are taken from the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The first of the others that loads.
+    #[default]
+    Auto,
+    /// BPF on BTF tracepoints.
+    TpBtf,
+    /// BPF on raw tracepoints.
+    RawTp,
+    /// BPF on classic static tracepoints; needs no BTF.
+    Tracepoint,
+    /// Text of tracefs, no BPF at all.
+    Tracefs,
+}
+
+/// Whose tasks are watched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// `host` for a host agent; inside a pod or container that cannot see the host's pid namespace, its own pod.
+    #[default]
+    Auto,
+    /// Every task of the host.
+    Host,
+    /// The agent's own pod.
+    Pod,
+    /// The agent's own cgroup.
+    Cgroup,
+}
+
+/// What happens when the kernel side cannot start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// The start ends with the error.
+    #[default]
+    Fail,
+    /// The agent runs without this receiver, its health `degraded`.
+    Degrade,
+}
+
+/// Preset selections; keys given beside it win.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Few spans: only what hurts.
+    Quiet,
+    /// The defaults.
+    #[default]
+    Default,
+    /// Every cycle, without limits.
+    Everything,
+}
+
+/// Which cgroups are watched, by what they are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Targets {
+    /// The agent's own threads (only meaningful under `exclude`).
+    #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
+    pub own: Option<bool>,
+    /// Cgroup paths, globs allowed.
+    pub cgroups: Vec<String>,
+    /// Kubernetes namespaces.
+    pub namespaces: Vec<String>,
+    /// Pod names.
+    pub pods: Vec<String>,
+    /// Container names.
+    pub containers: Vec<String>,
+    /// systemd units.
+    pub systemd_units: Vec<String>,
+}
+
+/// Which cycles become spans; one reason suffices. Totals are complete whatever is selected.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Select {
+    /// Sets the keys below; keys given beside it win.
+    pub preset: Preset,
+    /// Waited at least this long. Default 1ms.
+    pub wait: Option<Period>,
+    /// Was throttled at least this long. Default 1ms.
+    pub throttle: Option<Period>,
+    /// Was blocked at least this long. Default 100ms.
+    pub block: Option<Period>,
+    /// Ran at least this long. Default 100ms.
+    pub run: Option<Period>,
+    /// Was preempted by another container and waited at least 100us. Default true.
+    pub foreign_preemption: Option<bool>,
+    /// The thread had a sampled application span. Default true.
+    pub sampled_context: Option<bool>,
+    /// Share of all the other cycles, decided once for each. Default 0.001.
+    pub sample_ratio: Option<f64>,
+    /// Cycles a second and cgroup, burst one second's worth; 0 = no limit. Default 50.
+    pub rate_per_cgroup: Option<u32>,
+    /// Cycles a second of all cgroups together; 0 = no limit. Default 5000.
+    pub rate_total: Option<u32>,
+}
+
+/// A selection with the preset applied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Selection {
+    /// Threshold of waits, ns.
+    pub wait_ns: u64,
+    /// Threshold of throttled stays, ns.
+    pub throttle_ns: u64,
+    /// Threshold of blocks, ns.
+    pub block_ns: u64,
+    /// Threshold of run slices, ns.
+    pub run_ns: u64,
+    /// Preempted by another container.
+    pub foreign_preemption: bool,
+    /// Under a sampled application span.
+    pub sampled_context: bool,
+    /// Share of the rest.
+    pub sample_ratio: f64,
+    /// Cycles a second and cgroup, 0 = no limit.
+    pub rate_per_cgroup: u32,
+    /// Cycles a second in all, 0 = no limit.
+    pub rate_total: u32,
+}
+
+impl Select {
+    /// The preset with the given keys laid over it.
+    pub fn resolve(&self) -> Selection {
+        const MS: u64 = 1_000_000;
+        let (wait, block, foreign, ratio, rate_per_cgroup, rate_total) = match self.preset {
+            Preset::Quiet => (10 * MS, 1000 * MS, false, 0.0, 20, 1000),
+            Preset::Default => (MS, 100 * MS, true, 0.001, 50, 5000),
+            Preset::Everything => (0, 0, true, 1.0, 0, 0),
+        };
+        let ns = |given: Option<Period>, preset: u64| given.map_or(preset, Period::as_ns);
+        Selection {
+            wait_ns: ns(self.wait, wait),
+            throttle_ns: ns(self.throttle, wait),
+            block_ns: ns(self.block, block),
+            run_ns: ns(self.run, block),
+            foreign_preemption: self.foreign_preemption.unwrap_or(foreign),
+            sampled_context: self.sampled_context.unwrap_or(true),
+            sample_ratio: self.sample_ratio.unwrap_or(ratio),
+            rate_per_cgroup: self.rate_per_cgroup.unwrap_or(rate_per_cgroup),
+            rate_total: self.rate_total.unwrap_or(rate_total),
+        }
+    }
+}
+
+/// Scheduling cycles and totals of every thread on this host, from the kernel's scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedSettings {
+    /// How events are taken from the kernel.
+    pub backend: Backend,
+    /// Whose tasks are watched.
+    pub scope: Scope,
+    /// Only these give spans; empty: all.
+    pub include: Targets,
+    /// These give no spans; they stay in the totals.
+    pub exclude: Targets,
+    /// How often totals are read, 1s to 5m.
+    pub collection_interval: Period,
+    /// How often kernel time is compared with wall time.
+    pub clock_sync_interval: Period,
+    /// Ring buffer, all CPUs together; rounded up to a power of two pages.
+    pub ring_bytes: u32,
+    /// The ring is drained at least this often; earlier when it is a quarter full.
+    pub drain_interval: Period,
+    /// Which cycles become spans.
+    pub select: Select,
+    /// Where the host's /proc and /sys are mounted, when the agent is in a container.
+    pub root_path: String,
+    /// A BTF file for kernels without /sys/kernel/btf/vmlinux.
+    pub btf: String,
+    /// A wait still open after this is reported while it lasts.
+    pub starvation: Period,
+    /// Of the host's CPU; above it, selection tightens.
+    pub overhead_limit: String,
+    /// What happens when the kernel side cannot start.
+    pub on_error: OnError,
+}
+
+impl Default for SchedSettings {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Auto,
+            scope: Scope::Auto,
+            include: Targets::default(),
+            exclude: Targets { own: Some(true), ..Targets::default() },
+            collection_interval: Period::secs(10),
+            clock_sync_interval: Period::secs(10),
+            ring_bytes: 8 << 20,
+            drain_interval: Period::millis(100),
+            select: Select::default(),
+            root_path: "/".into(),
+            btf: String::new(),
+            starvation: Period::secs(1),
+            overhead_limit: "1%".into(),
+            on_error: OnError::Fail,
+        }
+    }
+}
+
+impl Section for SchedSettings {
+    fn validate(&self, at: &mut Checker<'_>) {
+        let mut range = |key: &str, value: Period, low: Period, high: Period| {
+            if value < low || value > high {
+                at.problem(key, format!("{value} is out of range; {low} to {high} is allowed"));
+            }
+        };
+        range("collection_interval", self.collection_interval, Period::secs(1), Period::secs(300));
+        range("clock_sync_interval", self.clock_sync_interval, Period::secs(1), Period::secs(3600));
+        range("drain_interval", self.drain_interval, Period::millis(1), Period::secs(10));
+        range("starvation", self.starvation, Period::millis(1), Period::secs(3600));
+        if !(1 << 12..=1 << 30).contains(&self.ring_bytes) {
+            at.problem("ring_bytes", format!("{} is out of range; 4096 to 1073741824 is allowed", self.ring_bytes));
+        }
+        if let Some(ratio) = self.select.sample_ratio
+            && !(0.0..=1.0).contains(&ratio)
+        {
+            at.problem("select::sample_ratio", format!("{ratio} is out of range; 0 to 1 is allowed"));
+        }
+        if !self.root_path.starts_with('/') {
+            at.problem("root_path", "must be an absolute path, such as /hostfs");
+        }
+        let limit = self.overhead_limit.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+        if !limit.is_some_and(|percent| percent > 0.0 && percent <= 100.0) {
+            at.problem("overhead_limit", format!("`{}` is not a share; write a percentage such as 1%", self.overhead_limit));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check that keys beside a preset win over it.
+    #[test]
+    fn preset_then_keys() {
+        let select = Select { preset: Preset::Everything, wait: Some(Period::millis(2)), ..Select::default() };
+        let selection = select.resolve();
+        assert_eq!((selection.wait_ns, selection.throttle_ns, selection.rate_total), (2_000_000, 0, 0));
+        assert_eq!(Select::default().resolve().block_ns, 100_000_000);
+    }
+}

@@ -1,0 +1,165 @@
+//! From settings to a running reader thread, and back.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+
+use super::cgroups::{CgroupPaths, Hierarchy};
+use super::clock;
+use super::driver::{Driver, DriverError, KernelFacts, Load, Storage, settings as KernelSettings};
+use super::reader::{Pace, Reader};
+use super::settings::{SchedSettings, Selection};
+use super::totals::Measured;
+use crate::model::HostFacts;
+use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
+use crate::telemetry::Telemetry;
+
+/// The receiver: settings, and the thread once it runs.
+pub struct SchedReceiver {
+    settings: SchedSettings,
+    telemetry: Telemetry,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SchedReceiver {
+    /// Not started yet.
+    pub fn new(settings: SchedSettings, context: &BuildContext) -> Self {
+        Self { settings, telemetry: context.telemetry.clone(), stop: Arc::default(), thread: None }
+    }
+}
+
+#[async_trait]
+impl Receiver for SchedReceiver {
+    async fn start(&mut self, outlet: Outlet) -> Result<(), StartError> {
+        let (told, started) = oneshot::channel();
+        let (settings, telemetry, stop) = (self.settings.clone(), self.telemetry.clone(), Arc::clone(&self.stop));
+        let thread = std::thread::Builder::new().name("schedscope-ring".into()).spawn(move || {
+            let mut storage = Storage::default();
+            let begun = begin(&mut storage, &settings, outlet, telemetry);
+            match begun {
+                Err(error) => {
+                    let _ = told.send(Err(error));
+                }
+                Ok((driver, reader)) => {
+                    let _ = told.send(Ok(()));
+                    if let Err(error) = reader.run(&driver, &stop) {
+                        tracing::error!("sched: {error}; no more cycles and totals come from this host");
+                    }
+                }
+            }
+        });
+        self.thread = Some(thread.map_err(|error| StartError::new(format!("no thread for the ring: {error}")))?);
+        match started.await {
+            Ok(outcome) => outcome.map_err(|error| StartError::new(error.to_string())),
+            Err(_) => Err(StartError::new("the ring's thread ended before it began")),
+        }
+    }
+
+    async fn shutdown(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+fn begin<'a>(
+    storage: &'a mut Storage,
+    settings: &SchedSettings,
+    outlet: Outlet,
+    telemetry: Telemetry,
+) -> Result<(Driver<'a>, Reader), DriverError> {
+    let root = Path::new(&settings.root_path);
+    let hierarchy = Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
+    let selection = settings.select.resolve();
+    let load = load(settings, &selection, &hierarchy)?;
+    let since = clock::boot_now();
+    let driver = Driver::start(storage, load)?;
+    driver.collect(1)?;
+    let mut paths = CgroupPaths::default();
+    match &hierarchy.mount {
+        Some(mount) => paths.walk(mount),
+        None => tracing::warn!("sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"),
+    }
+    let facts = host_facts(driver.facts(), driver.cpus(), since);
+    tracing::info!(
+        "sched: {} backend, {} CPUs, throttled time from {}, cgroup {}",
+        facts.backend,
+        facts.cpus,
+        facts.throttle_source,
+        if hierarchy.v2 { "v2" } else { "v1 cpu controller" }
+    );
+    let pace = Pace {
+        collection: settings.collection_interval.0,
+        clock_sync: settings.clock_sync_interval.0,
+        drain: settings.drain_interval.0,
+        spans: true,
+        measured: Measured {
+            stolen: driver.facts().stolen,
+            throttled: driver.facts().throttle_clock,
+            run: load.settings.run_histogram != 0,
+            block: load.settings.block_histogram != 0,
+        },
+    };
+    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry);
+    Ok((driver, reader))
+}
+
+/// Slots by CPUs: each costs 640 bytes a CPU, so that the maps stay in bounds on large hosts.
+fn slots(cpus: u32) -> u32 {
+    match cpus {
+        0..=4 => 8192,
+        5..=16 => 4096,
+        _ => 2048,
+    }
+}
+
+fn interval_ns(rate: u32) -> u64 {
+    if rate == 0 { 0 } else { 1_000_000_000 / u64::from(rate) }
+}
+
+fn load(settings: &SchedSettings, selection: &Selection, hierarchy: &Hierarchy) -> Result<Load, DriverError> {
+    let cpus = libbpf_rs::num_possible_cpus()
+        .map_err(|error| DriverError::other(format!("the number of possible CPUs is not known: {error}")))?;
+    let cpus = u32::try_from(cpus).unwrap_or(1);
+    let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let ring_bytes = settings.ring_bytes.max(page).next_power_of_two();
+    let kernel = KernelSettings {
+        on_v2: u8::from(hierarchy.v2),
+        hierarchy: hierarchy.id,
+        cpus,
+        slots: slots(cpus),
+        spans: 1,
+        blocks: 1,
+        foreign_preemption: u8::from(selection.foreign_preemption),
+        sample: (selection.sample_ratio * f64::from(u32::MAX)) as u32,
+        wait: selection.wait_ns,
+        throttle: selection.throttle_ns,
+        block: selection.block_ns,
+        run: selection.run_ns,
+        cgroup_interval: interval_ns(selection.rate_per_cgroup),
+        total_interval: interval_ns(selection.rate_total),
+        starvation: settings.starvation.as_ns(),
+        wakeup_bytes: u64::from(ring_bytes / 4),
+        ..KernelSettings::default()
+    };
+    Ok(Load { settings: kernel, ring_bytes })
+}
+
+fn host_facts(kernel: KernelFacts, cpus: usize, since: crate::model::BootNs) -> HostFacts {
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    HostFacts {
+        backend: "tp_btf",
+        throttle_source: if kernel.throttle_clock { "kernel" } else { "none" },
+        boot_id: boot_id.trim().into(),
+        kernel_release: rustix::system::uname().release().to_string_lossy().into(),
+        cpus: u32::try_from(cpus).unwrap_or(0),
+        since,
+    }
+}

@@ -1,0 +1,132 @@
+//! Slots and per-CPU sums become the totals of cgroups that never fall between two reads.
+
+use std::collections::HashMap;
+
+use super::driver::{Driver, collect_args, slot, slot_cpu};
+use crate::model::{CgroupKey, CgroupTotals, Histogram, SchedState};
+
+/// What the host's kernel and the config let us tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Stolen time is told.
+    pub stolen: bool,
+    /// Throttled time is told from waiting.
+    pub throttled: bool,
+    /// Run histograms are filled.
+    pub run: bool,
+    /// Block histograms are filled.
+    pub block: bool,
+}
+
+/// The last value of every series, so that none falls.
+#[derive(Debug, Default)]
+pub struct Totals {
+    last: HashMap<CgroupKey, CgroupTotals>,
+    /// Highest slot that was ever seen in use; slots are handed out from the lowest.
+    high: usize,
+}
+
+impl Totals {
+    /// Reads every slot in use: its number, its cgroup, its totals.
+    pub fn read(
+        &mut self,
+        driver: &Driver<'_>,
+        args: &collect_args,
+        measured: Measured,
+    ) -> Vec<(u32, CgroupKey, CgroupTotals)> {
+        let mut all = Vec::new();
+        let mut index = 0;
+        while index < driver.slots() && (index <= self.high + 1) {
+            let place = driver.slot(index);
+            let key = CgroupKey { id: place.id, serial: place.serial };
+            let used = place.id != 0 || (index == 0 && place.life != 0);
+            if used {
+                self.high = self.high.max(index);
+                let cpus: Vec<slot_cpu> = (0..driver.cpus()).map(|cpu| driver.slot_cpu(index, cpu)).collect();
+                let mut totals = convert(&place, &cpus, args.generation, measured);
+                if let Some(last) = self.last.get(&key) {
+                    never_fall(&mut totals, last);
+                }
+                self.last.insert(key, totals.clone());
+                all.push((u32::try_from(index).unwrap_or(0), key, totals));
+            }
+            index += 1;
+        }
+        all
+    }
+
+    /// Forgets a cgroup whose last totals were sent.
+    pub fn forget(&mut self, key: CgroupKey) {
+        self.last.remove(&key);
+    }
+}
+
+/// The open part of a slot belongs to the collection that wrote it.
+fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured) -> CgroupTotals {
+    let open = |ns: u64| if place.generation == generation { ns } else { 0 };
+    let sum = |of: fn(&slot_cpu) -> u64| cpus.iter().map(of).sum::<u64>();
+    let histogram = |buckets: fn(&slot_cpu) -> (&[u64], u64)| {
+        let mut all = Histogram::default();
+        for cpu in cpus {
+            let (counts, sum_ns) = buckets(cpu);
+            for (total, count) in all.buckets.iter_mut().zip(counts) {
+                *total += count;
+            }
+            all.sum_ns += sum_ns;
+        }
+        all
+    };
+    let run = place.run + open(place.open_run);
+    let delay = place.delay + open(place.open_wait);
+    let throttled = (sum(|cpu| cpu.throttle_sum) + open(place.open_throttled)).min(delay);
+    let stolen = if measured.stolen { sum(|cpu| cpu.stolen) } else { 0 };
+    let uninterruptible = sum(|cpu| cpu.d) + open(place.open_d);
+    let stopped = sum(|cpu| cpu.t) + open(place.open_t);
+    let other = sum(|cpu| cpu.other) + open(place.open_other);
+    // the rest of the threads' lives was spent in S: neither running nor runnable nor in a noted sleep
+    let told = run + delay + stolen + uninterruptible + stopped + other;
+    let mut totals = CgroupTotals {
+        voluntary: place.voluntary,
+        involuntary: place.involuntary,
+        migrations: Some(place.migrations),
+        wait: histogram(|cpu| (&cpu.wait, cpu.wait_sum)),
+        throttle: histogram(|cpu| (&cpu.throttle, cpu.throttle_sum)),
+        run: measured.run.then(|| histogram(|cpu| (&cpu.run, cpu.run_sum))),
+        block: measured.block.then(|| histogram(|cpu| (&cpu.block, cpu.block_sum))),
+        longest_wait_ns: longest(place, cpus, generation),
+        starving_threads: if place.generation == generation { place.starving } else { 0 },
+        threads: if place.generation == generation { place.threads } else { 0 },
+        ..CgroupTotals::default()
+    };
+    totals.times.set(SchedState::Running, run);
+    totals.times.set(SchedState::Waiting, delay - throttled);
+    if measured.throttled {
+        totals.times.set(SchedState::Throttled, throttled);
+    }
+    if measured.stolen {
+        totals.times.set(SchedState::Stolen, stolen);
+    }
+    totals.times.set(SchedState::Interruptible, place.life.saturating_sub(told));
+    totals.times.set(SchedState::Uninterruptible, uninterruptible);
+    totals.times.set(SchedState::Stopped, stopped);
+    totals.times.set(SchedState::Other, other);
+    totals
+}
+
+/// The longest wait of the interval that the collection `generation` ended.
+fn longest(place: &slot, cpus: &[slot_cpu], generation: u64) -> u64 {
+    let ended = generation.wrapping_sub(1);
+    let half = usize::from(ended & 1 == 1);
+    let closed = cpus.iter().filter(|cpu| cpu.generation[half] == ended).map(|cpu| cpu.longest[half]).max().unwrap_or(0);
+    let open = if place.generation == generation { place.longest_open } else { 0 };
+    closed.max(open)
+}
+
+/// A slice that was estimated while open may come out shorter: the series waits instead of falling.
+fn never_fall(totals: &mut CgroupTotals, last: &CgroupTotals) {
+    for state in SchedState::ALL {
+        if let (Some(now), Some(before)) = (totals.times.get(state), last.times.get(state)) {
+            totals.times.set(state, now.max(before));
+        }
+    }
+}
