@@ -1,0 +1,21 @@
+# Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
+.PHONY: help run build test static clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: ## Build in release mode and run the agent with the embedded default config; OTEL_EXPORTER_OTLP_* pass through
+	@.ci/agent run
+
+build: ## Build the release binary and say where it is
+	@.ci/agent build
+
+test: ## Run every check and test; what this machine cannot run is listed at the end
+	@.ci/test
+
+static: ## Build a binary without shared libraries; ARCH=aarch64 for arm64
+	@.ci/agent static $(ARCH)
+
+clean: ## Remove what was built here
+	@.ci/agent clean
