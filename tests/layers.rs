@@ -3,6 +3,8 @@
 //!
 //! `cargo test --test layers -- --nocapture` draws the import graph and the file sizes.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 #[path = "layers/source.rs"]
 mod source;
 #[path = "layers/table.rs"]
