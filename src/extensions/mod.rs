@@ -1,6 +1,8 @@
 //! The extensions: one folder or file each, named as in the YAML; this list is all that knows them.
 
+pub mod health_check;
+
 use crate::pipeline::ExtensionFactory;
 
 /// Every extension type.
-pub const FACTORIES: &[&ExtensionFactory] = &[];
+pub const FACTORIES: &[&ExtensionFactory] = &[&health_check::FACTORY];

@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod export;
 pub mod factory;
 pub mod host;
+pub mod listen;
 pub mod plan;
 pub mod run;
 pub mod service;
@@ -20,6 +21,7 @@ pub use factory::{
     Settings,
 };
 pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
+pub use listen::listen;
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};
 pub use run::{Assembly, Drained, Failure, Leftover, Running};
 pub use service::ServiceSettings;

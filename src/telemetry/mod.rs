@@ -5,6 +5,8 @@
 //! Collector has too (otel.md 1.7). Refuses to know: how they are exported.
 
 pub mod health;
+pub mod process;
+pub mod prometheus;
 
 pub use health::{Health, Phase};
 

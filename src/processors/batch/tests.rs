@@ -18,8 +18,7 @@ fn spans(block: &str, count: usize) -> ResourceSpans {
 fn batch(yaml: &str) -> (Box<dyn Processor>, Telemetry) {
     let telemetry = Telemetry::default();
     let context = BuildContext { id: "batch".into(), telemetry: telemetry.clone(), version: "0" };
-    let value = serde_yaml::from_str(yaml).unwrap();
-    (build(&Body { path: "processors::batch".into(), value }, &context).unwrap(), telemetry)
+    (build(&Body::from_yaml("processors::batch", yaml).unwrap(), &context).unwrap(), telemetry)
 }
 
 /// `block:spans` per Resource block, batches apart by `|`.
@@ -119,8 +118,7 @@ fn points_are_cut_inside_a_metric_without_loss() {
 
 #[test]
 fn says_what_does_not_fit() {
-    let body = |yaml: &str| Body { path: "processors::batch".into(), value: serde_yaml::from_str(yaml).unwrap() };
-    let told = |yaml: &str| (FACTORY.settings.check)(&body(yaml)).to_string();
+    let told = |yaml: &str| (FACTORY.settings.check)(&Body::from_yaml("processors::batch", yaml).unwrap()).to_string();
     assert_eq!(
         told("{send_batch_max_size: 10}"),
         "processors::batch::send_batch_max_size: must be 0 or at least send_batch_size, which is 8192"

@@ -264,10 +264,7 @@ mod tests {
 
     #[test]
     fn says_what_is_missing() {
-        let told = |yaml: &str| {
-            let body = Body { path: "p".into(), value: serde_yaml::from_str(yaml).unwrap() };
-            (FACTORY.settings.check)(&body).to_string()
-        };
+        let told = |yaml: &str| (FACTORY.settings.check)(&Body::from_yaml("p", yaml).unwrap()).to_string();
         assert_eq!(
             told("{}"),
             "p::check_interval: must be above 0s; 1s is a good value\np: needs limit_mib or limit_percentage"
