@@ -132,7 +132,7 @@ static __always_inline void add_open(struct task_struct *p, struct task_state *s
 		if (wait - throttled >= settings.starvation)
 			slot->starving++;
 	} else if (state->block_start > p->sched_info.last_arrival && clock > state->block_start) {
-		u64 block = clock - state->block_start;
+		u64 block = clock - (state->block_start < began ? began : state->block_start);
 		if (state->block_state == STATE_D)
 			slot->open_d += block;
 		else if (state->block_state == STATE_T)

@@ -70,45 +70,59 @@ static __always_inline bool send_task(struct task_struct *p, struct task_state *
 	return true;
 }
 
-/* Charges everybody who had this CPU while the task of `record` waited, by the log of slices; its throttled
- * part is charged to nobody. What the log no longer holds, or another CPU held, stays unattributed. Returns
- * how many entries were written. */
-static __noinline u32 charge(struct cpu_state *cpu, u64 until)
+/* Charges who had this CPU in the `back`th slice before now for its part of the wait; 1 = the wait or the log
+ * ends here. Global, so that the verifier proves it once for all slices. */
+__noinline int charge_slice(u32 back)
 {
+	struct cpu_state *cpu = this_cpu();
+	if (!cpu)
+		return 1;
 	struct cycle_record *record = &cpu->message.record;
 	struct who_entry *who = cpu->message.who;
-	u64 since = until - record->wait - record->throttled;
-	u64 quota_from = since + record->wait_before, quota_to = quota_from + record->throttled;
-	u32 head = cpu->log_head, count = 0;
+	struct slice *slice = &cpu->log[(cpu->log_head - back) & (LOG_SLICES - 1)];
+	u64 begin = cpu->log[(cpu->log_head - back - 1) & (LOG_SLICES - 1)].end, end = slice->end;
+	u64 since = cpu->charge_since, until = cpu->charge_until;
 
-	for (u32 i = 1; i < LOG_SLICES - 1; i++) {
-		struct slice *slice = &cpu->log[(head - i) & (LOG_SLICES - 1)];
-		u64 end = slice->end, begin = cpu->log[(head - i - 1) & (LOG_SLICES - 1)].end;
-		if (!begin || end <= since)
-			break;
-		u64 part = overlap(begin, end, since, until);
-		if (record->throttled)
-			part -= overlap(begin > since ? begin : since, end < until ? end : until, quota_from, quota_to);
-		if (!part)
-			continue;
-		u32 at = CULPRITS;
-		for (u32 k = 0; k < CULPRITS; k++) {
-			if (k == count) {
-				who[k].tid = slice->tid;
-				who[k].slot = slice->slot;
-				who[k].ns = 0;
-				copy_comm(who[k].comm, slice->comm);
-				count++;
-			}
-			if (who[k].tid == slice->tid) {
-				at = k;
-				break;
-			}
-		}
-		if (at < CULPRITS)
-			who[at].ns += part;
+	if (!begin || end <= since)
+		return 1;
+	u64 part = overlap(begin, end, since, until);
+	if (record->throttled) {
+		/* throttled time is nobody's fault but the quota's */
+		u64 quota = since + record->wait_before;
+		part -= overlap(begin > since ? begin : since, end < until ? end : until, quota,
+				quota + record->throttled);
 	}
-	return count;
+	if (!part)
+		return 0;
+	for (u32 k = 0; k < CULPRITS; k++) {
+		if (k >= record->culprits) {
+			who[k].tid = slice->tid;
+			who[k].slot = slice->slot;
+			who[k].ns = part;
+			copy_comm(who[k].comm, slice->comm);
+			record->culprits = k + 1;
+			return 0;
+		}
+		if (who[k].tid == slice->tid) {
+			who[k].ns += part;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+/* Charges everybody who had this CPU while the task of the record waited, by the log of slices. What the log no
+ * longer holds, or another CPU held, stays unattributed. */
+static __noinline void charge(struct cpu_state *cpu, u64 until)
+{
+	struct cycle_record *record = &cpu->message.record;
+
+	record->culprits = 0;
+	cpu->charge_until = until;
+	cpu->charge_since = until - record->wait - record->throttled;
+	for (u32 back = 1; back < LOG_SLICES - 1; back++)
+		if (charge_slice(back))
+			return;
 }
 
 /* Everything worth a person's time passes the buckets first, then the ring is touched. */
@@ -145,12 +159,12 @@ static __noinline void send_cycle(struct cpu_state *cpu, struct task_struct *pre
 	record->block = cpu->block;
 	record->state = cpu->state;
 	record->flags = cpu->flags;
-	u32 entries = 0;
+	record->culprits = 0;
 	if (cpu->wait >= 100000)
-		entries = charge(cpu, now - run);
+		charge(cpu, now - run);
+	u32 entries = record->culprits;
 	if (entries > CULPRITS)
 		return;
-	record->culprits = entries;
 	if (cpu->flags & FLAG_WAKER) {
 		cpu->message.who[entries] = cpu->waker;
 		entries++;

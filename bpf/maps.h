@@ -107,7 +107,7 @@ const volatile struct clock_record layout_clock;
 const volatile struct cgroup_record layout_cgroup;
 
 /* Written by user space and by programs while running. */
-u32 ready;				/* the tasks found at start have been counted off */
+u64 began;				/* clock of the first collection: what was before is not ours */
 u32 self_tgid;				/* gives no spans */
 u64 generation;				/* of the running collection interval */
 u64 total_bucket;			/* token bucket of all cgroups together */

@@ -108,13 +108,13 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 	u64 start = state->block_start;
 	if (start <= next->sched_info.last_arrival || start > queued)
 		return;
-	u64 block = queued - start;
+	u64 block = queued - start, ours = start < began ? (queued > began ? queued - began : 0) : block;
 	if (state->block_state == STATE_D)
-		totals->d += block;
+		totals->d += ours;
 	else if (state->block_state == STATE_T)
-		totals->t += block;
+		totals->t += ours;
 	else if (state->block_state == STATE_OTHER)
-		totals->other += block;
+		totals->other += ours;
 	cpu->block = block;
 	cpu->state = state->block_state;
 	cpu->flags |= FLAG_BLOCK_KNOWN;
@@ -373,7 +373,7 @@ static __always_inline int cgroup_event(struct cgroup *group, const char *path, 
 		bytes = PATH_LEN;
 	record->path_bytes = bytes - 1;
 	u32 size = (sizeof(*record) - PATH_LEN) + bytes;
-	if (bpf_ringbuf_output(&ring, record, size & 2047, BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&ring, record, size & 2047, ring_flags()))
 		__sync_fetch_and_add(&cgroup_records_lost, 1);
 	return 0;
 }
@@ -405,6 +405,8 @@ int collect(struct collect_args *args)
 	if (!settings.spans || !boot_minus_clock || sample < boot_minus_clock)
 		boot_minus_clock = sample;
 	args->clock = args->boot - boot_minus_clock;
+	if (!began)
+		began = args->clock;
 	generation = args->generation;
 	bpf_rcu_read_lock();
 	bpf_iter_task_new(&it, NULL, ITER_ALL_THREADS);
@@ -412,6 +414,5 @@ int collect(struct collect_args *args)
 		collect_task(p, args);
 	bpf_iter_task_destroy(&it);
 	bpf_rcu_read_unlock();
-	ready = 1;
 	return 0;
 }

@@ -203,6 +203,8 @@ struct cpu_state {
 	struct who_entry waker;
 	unsigned int log_head;
 	unsigned int pad;
+	unsigned long long charge_since;	/* the wait that is being charged */
+	unsigned long long charge_until;
 	struct slice log[LOG_SLICES];
 	struct cycle_message message;
 } __attribute__((aligned(128)));
@@ -212,10 +214,10 @@ struct collect_args {
 	unsigned long long generation;
 	unsigned long long boot;		/* out: the time of the read */
 	unsigned long long clock;		/* out: the same as a run queue clock, estimated */
-	unsigned int baseline;			/* in: 1 = the tasks' past is not ours */
 	unsigned int tasks;			/* out */
 	unsigned int self_tgid;			/* out: ours, as the kernel sees it */
 	unsigned int no_storage;		/* out */
+	unsigned int pad;
 };
 
 /* Set before loading. */

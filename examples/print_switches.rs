@@ -19,15 +19,28 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = tokio::time::Instant::now() + Duration::from_secs(5);
     while let Ok(Some(Data::Sched(batch))) = tokio::time::timeout_at(end, output.recv()).await {
         for cycle in &batch.cycles {
-            println!("{:>16} {:>7} {:?}", cycle.task.comm, cycle.task.tid, cycle.intervals().map(|i| (i.kind, i.end.since(i.start))).collect::<Vec<_>>());
+            println!(
+                "{:>16} {:>7} {:?}",
+                cycle.task.comm,
+                cycle.task.tid,
+                cycle.intervals().map(|i| (i.kind, i.end.since(i.start))).collect::<Vec<_>>()
+            );
         }
         for (key, totals) in batch.collection.iter().flat_map(|collection| &collection.cgroups) {
             let path = batch.cgroups.get(key).and_then(|facts| facts.path.clone());
             let times: Vec<String> = SchedState::ALL
                 .into_iter()
-                .filter_map(|state| totals.times.get(state).map(|ns| format!("{} {:.3}", state.name(), ns as f64 / 1e9)))
+                .filter_map(|state| {
+                    totals.times.get(state).map(|ns| format!("{} {:.3}", state.name(), ns as f64 / 1e9))
+                })
                 .collect();
-            println!("{path:?} {} threads, {} vol {} invol, {}", totals.threads, totals.voluntary, totals.involuntary, times.join(", "));
+            println!(
+                "{path:?} {} threads, {} vol {} invol, {}",
+                totals.threads,
+                totals.voluntary,
+                totals.involuntary,
+                times.join(", ")
+            );
         }
     }
     receiver.shutdown().await;

@@ -14,11 +14,11 @@ use crate::model::{
 const TASKS_MAX: usize = 131_072;
 
 /// Gives the cgroup of a slot.
-pub type SlotNames<'a> = &'a dyn Fn(u32) -> CgroupKey;
+pub(super) type SlotNames<'a> = &'a dyn Fn(u32) -> CgroupKey;
 
 /// Records in, cycles out.
 #[derive(Debug, Default)]
-pub struct Assembler {
+pub(super) struct Assembler {
     tasks: HashMap<u32, Arc<Task>>,
     clock: QueueClock,
     cycles: Vec<Cycle>,
@@ -29,7 +29,7 @@ pub struct Assembler {
 
 /// What was assembled since the last take.
 #[derive(Debug, Default)]
-pub struct Assembled {
+pub(super) struct Assembled {
     /// The cycles, in order of arrival.
     pub cycles: Vec<Cycle>,
     /// Every cgroup they name.
@@ -42,7 +42,7 @@ pub struct Assembled {
 
 impl Assembler {
     /// Takes one record.
-    pub fn record(&mut self, bytes: &[u8], slots: SlotNames<'_>) {
+    pub(super) fn record(&mut self, bytes: &[u8], slots: SlotNames<'_>) {
         match wire::decode(bytes) {
             Some(Record::Cycle(record)) => self.cycle(&record, slots),
             Some(Record::Task(record)) => self.task(&record, slots),
@@ -56,7 +56,7 @@ impl Assembler {
     }
 
     /// Takes what there is.
-    pub fn take(&mut self) -> Assembled {
+    pub(super) fn take(&mut self) -> Assembled {
         Assembled {
             cycles: std::mem::take(&mut self.cycles),
             named: std::mem::take(&mut self.named),
@@ -140,7 +140,7 @@ impl Assembler {
         if wait_ns > charged {
             culprits.push(Culprit { kind: CulpritKind::Unattributed, ns: wait_ns - charged });
         }
-        culprits.sort_by(|a, b| b.ns.cmp(&a.ns));
+        culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ns));
         culprits
     }
 }

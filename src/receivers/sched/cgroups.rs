@@ -15,7 +15,7 @@ const PATHS_MAX: usize = 200_000;
 
 /// Which hierarchy has the cpu controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hierarchy {
+pub(super) struct Hierarchy {
     /// Pure v2: identity is the v2 cgroup.
     pub v2: bool,
     /// The kernel's id of the hierarchy, 0 for v2.
@@ -29,7 +29,7 @@ impl Hierarchy {
     ///
     /// # Errors
     /// Where /proc cannot be read.
-    pub fn find(root: &Path) -> io::Result<Self> {
+    pub(super) fn find(root: &Path) -> io::Result<Self> {
         let controllers = fs::read_to_string(root.join("proc/cgroups")).unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -67,13 +67,13 @@ fn mount_line(line: &str) -> Option<(String, String, PathBuf)> {
 
 /// Paths by kernfs id.
 #[derive(Debug, Default)]
-pub struct CgroupPaths {
+pub(super) struct CgroupPaths {
     paths: HashMap<u64, Arc<str>>,
 }
 
 impl CgroupPaths {
     /// Learns every cgroup that exists below `mount`.
-    pub fn walk(&mut self, mount: &Path) {
+    pub(super) fn walk(&mut self, mount: &Path) {
         if let Ok(metadata) = fs::metadata(mount) {
             self.learn(metadata.ino(), "/".into());
         }
@@ -92,19 +92,19 @@ impl CgroupPaths {
     }
 
     /// Learns one.
-    pub fn learn(&mut self, id: u64, path: Arc<str>) {
+    pub(super) fn learn(&mut self, id: u64, path: Arc<str>) {
         if self.paths.len() < PATHS_MAX {
             self.paths.insert(id, path);
         }
     }
 
     /// Forgets one.
-    pub fn forget(&mut self, id: u64) {
+    pub(super) fn forget(&mut self, id: u64) {
         self.paths.remove(&id);
     }
 
     /// The path of a cgroup.
-    pub fn get(&self, id: u64) -> Option<Arc<str>> {
+    pub(super) fn get(&self, id: u64) -> Option<Arc<str>> {
         self.paths.get(&id).cloned()
     }
 }

@@ -12,14 +12,14 @@ const SAMPLES: usize = 128;
 /// Boot time minus run queue clock. A sample is never too small (the boot clock is read after the run queue's
 /// was updated), so the smallest recent one is the nearest.
 #[derive(Debug, Default)]
-pub struct QueueClock {
+pub(super) struct QueueClock {
     samples: VecDeque<u64>,
     offset: u64,
 }
 
 impl QueueClock {
     /// Takes one sample.
-    pub fn sample(&mut self, clock: u64, boot: u64) {
+    pub(super) fn sample(&mut self, clock: u64, boot: u64) {
         if self.samples.len() == SAMPLES {
             self.samples.pop_front();
         }
@@ -28,7 +28,7 @@ impl QueueClock {
     }
 
     /// The boot time of a run queue clock.
-    pub fn boot(&self, clock: u64) -> BootNs {
+    pub(super) fn boot(&self, clock: u64) -> BootNs {
         BootNs(clock.wrapping_add(self.offset))
     }
 }
@@ -39,12 +39,12 @@ fn read(clock: ClockId) -> i128 {
 }
 
 /// CLOCK_BOOTTIME now.
-pub fn boot_now() -> BootNs {
+pub(super) fn boot_now() -> BootNs {
     BootNs(u64::try_from(read(ClockId::Boottime)).unwrap_or(0))
 }
 
 /// Wall minus boot, from the closest of a few readings of both.
-pub fn wall_offset() -> ClockOffset {
+pub(super) fn wall_offset() -> ClockOffset {
     let reading = |_| {
         let before = read(ClockId::Boottime);
         let wall = read(ClockId::Realtime);

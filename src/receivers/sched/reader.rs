@@ -20,7 +20,7 @@ use crate::telemetry::Telemetry;
 
 /// How the thread goes about its work.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub(super) struct Pace {
     /// Between two reads of the totals.
     pub collection: Duration,
     /// Between two readings of the wall clock.
@@ -34,7 +34,7 @@ pub struct Pace {
 }
 
 /// The thread's state beside the driver.
-pub struct Reader {
+pub(super) struct Reader {
     pace: Pace,
     outlet: Outlet,
     facts: Arc<HostFacts>,
@@ -55,7 +55,13 @@ pub struct Reader {
 
 impl Reader {
     /// A reader that has sent nothing yet.
-    pub fn new(pace: Pace, outlet: Outlet, facts: Arc<HostFacts>, paths: CgroupPaths, telemetry: Telemetry) -> Self {
+    pub(super) fn new(
+        pace: Pace,
+        outlet: Outlet,
+        facts: Arc<HostFacts>,
+        paths: CgroupPaths,
+        telemetry: Telemetry,
+    ) -> Self {
         Self {
             pace,
             outlet,
@@ -76,7 +82,7 @@ impl Reader {
     ///
     /// # Errors
     /// Where the kernel side breaks while running.
-    pub fn run(mut self, driver: &Driver<'_>, stop: &AtomicBool) -> Result<(), DriverError> {
+    pub(super) fn run(mut self, driver: &Driver<'_>, stop: &AtomicBool) -> Result<(), DriverError> {
         let assembler = RefCell::new(Assembler::default());
         let slots = |slot: u32| slot_key(driver, slot);
         let ring = driver.ring(|record| assembler.borrow_mut().record(record, &slots))?;
@@ -91,7 +97,8 @@ impl Reader {
             }
             let until = clock::boot_now();
             // with no spans asked for, the ring holds only the coming and going of cgroups
-            let patience = next_collection.saturating_duration_since(now).min(self.pace.drain);
+            let drain = if self.pace.spans { self.pace.drain } else { self.pace.collection };
+            let patience = next_collection.saturating_duration_since(now).min(drain);
             ring.drain(if ending { Duration::ZERO } else { patience })?;
             let assembled = assembler.borrow_mut().take();
             self.cgroup_events(&assembled);
@@ -173,7 +180,7 @@ impl Reader {
         for (reason, count) in assembled.losses.iter() {
             self.lose(reason, count);
         }
-        let (mut collection, gone) = collection.map_or((None, HashSet::new()), |(all, gone)| (Some(all), gone));
+        let (mut collection, gone) = collection.map_or_else(Default::default, |(all, gone)| (Some(all), gone));
         let mut named = assembled.named;
         if let Some(collection) = &mut collection {
             collection.losses = self.all;

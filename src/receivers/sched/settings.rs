@@ -234,7 +234,10 @@ impl Section for SchedSettings {
         }
         let limit = self.overhead_limit.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
         if !limit.is_some_and(|percent| percent > 0.0 && percent <= 100.0) {
-            at.problem("overhead_limit", format!("`{}` is not a share; write a percentage such as 1%", self.overhead_limit));
+            at.problem(
+                "overhead_limit",
+                format!("`{}` is not a share; write a percentage such as 1%", self.overhead_limit),
+            );
         }
     }
 }

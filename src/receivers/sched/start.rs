@@ -76,7 +76,8 @@ fn begin<'a>(
     telemetry: Telemetry,
 ) -> Result<(Driver<'a>, Reader), DriverError> {
     let root = Path::new(&settings.root_path);
-    let hierarchy = Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
+    let hierarchy =
+        Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
     let selection = settings.select.resolve();
     let load = load(settings, &selection, &hierarchy)?;
     let since = clock::boot_now();
@@ -85,7 +86,9 @@ fn begin<'a>(
     let mut paths = CgroupPaths::default();
     match &hierarchy.mount {
         Some(mount) => paths.walk(mount),
-        None => tracing::warn!("sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"),
+        None => tracing::warn!(
+            "sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"
+        ),
     }
     let facts = host_facts(driver.facts(), driver.cpus(), since);
     tracing::info!(

@@ -7,7 +7,7 @@ use crate::model::{CgroupKey, CgroupTotals, Histogram, SchedState};
 
 /// What the host's kernel and the config let us tell.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
+pub(super) struct Measured {
     /// Stolen time is told.
     pub stolen: bool,
     /// Throttled time is told from waiting.
@@ -20,7 +20,7 @@ pub struct Measured {
 
 /// The last value of every series, so that none falls.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub(super) struct Totals {
     last: HashMap<CgroupKey, CgroupTotals>,
     /// Highest slot that was ever seen in use; slots are handed out from the lowest.
     high: usize,
@@ -28,7 +28,7 @@ pub struct Totals {
 
 impl Totals {
     /// Reads every slot in use: its number, its cgroup, its totals.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         driver: &Driver<'_>,
         args: &collect_args,
@@ -56,7 +56,7 @@ impl Totals {
     }
 
     /// Forgets a cgroup whose last totals were sent.
-    pub fn forget(&mut self, key: CgroupKey) {
+    pub(super) fn forget(&mut self, key: CgroupKey) {
         self.last.remove(&key);
     }
 }
@@ -117,7 +117,8 @@ fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured)
 fn longest(place: &slot, cpus: &[slot_cpu], generation: u64) -> u64 {
     let ended = generation.wrapping_sub(1);
     let half = usize::from(ended & 1 == 1);
-    let closed = cpus.iter().filter(|cpu| cpu.generation[half] == ended).map(|cpu| cpu.longest[half]).max().unwrap_or(0);
+    let closed =
+        cpus.iter().filter(|cpu| cpu.generation[half] == ended).map(|cpu| cpu.longest[half]).max().unwrap_or(0);
     let open = if place.generation == generation { place.longest_open } else { 0 };
     closed.max(open)
 }

@@ -2,17 +2,17 @@
 //! the offsets used here are the skeleton's. Refuses to know: libbpf, what a record means.
 
 /// Entries after a cycle record.
-pub const WHO_BYTES: usize = 32;
+pub(super) const WHO_BYTES: usize = 32;
 /// Size of a cycle record without entries.
-pub const CYCLE_BYTES: usize = 64;
+pub(super) const CYCLE_BYTES: usize = 64;
 /// Size of a cgroup record without its path.
-pub const CGROUP_BYTES: usize = 24;
+pub(super) const CGROUP_BYTES: usize = 24;
 /// Bytes of a thread's name in the kernel, its final NUL included.
-pub const COMM_BYTES: usize = 16;
+pub(super) const COMM_BYTES: usize = 16;
 
 /// A waker or a culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WhoEntry {
+pub(super) struct WhoEntry {
     /// Thread id, 0 for the idle task.
     pub tid: u32,
     /// Slot of its cgroup; 0: a kernel thread, or none.
@@ -25,7 +25,7 @@ pub struct WhoEntry {
 
 /// A selected cycle; all times in ns, `clock` on the run queue's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CycleRecord {
+pub(super) struct CycleRecord {
     /// `enum run_end`.
     pub end: u8,
     /// `enum block_state`.
@@ -60,7 +60,7 @@ pub struct CycleRecord {
 
 /// Who a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskRecord {
+pub(super) struct TaskRecord {
     /// A kernel thread.
     pub kernel_thread: bool,
     /// Thread id.
@@ -79,7 +79,7 @@ pub struct TaskRecord {
 
 /// A cgroup came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CgroupRecord {
+pub(super) struct CgroupRecord {
     /// It went.
     pub removed: bool,
     /// Its slot, 0 where it has none.
@@ -94,7 +94,7 @@ pub struct CgroupRecord {
 
 /// Any record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
+pub(super) enum Record {
     /// A selected cycle.
     Cycle(CycleRecord),
     /// Who a thread is.
@@ -167,14 +167,14 @@ fn cycle(record: &[u8]) -> Option<CycleRecord> {
 }
 
 /// The start of the wait was seen.
-pub const FLAG_WAIT_KNOWN: u8 = 1;
+pub(super) const FLAG_WAIT_KNOWN: u8 = 1;
 /// The block's length is known.
-pub const FLAG_BLOCK_KNOWN: u8 = 1 << 1;
+pub(super) const FLAG_BLOCK_KNOWN: u8 = 1 << 1;
 /// The waker follows.
-pub const FLAG_WAKER: u8 = 1 << 2;
+pub(super) const FLAG_WAKER: u8 = 1 << 2;
 
 /// Reads one record; `None` where it is not one of ours or cut short.
-pub fn decode(record: &[u8]) -> Option<Record> {
+pub(super) fn decode(record: &[u8]) -> Option<Record> {
     match record.first()? {
         1 => cycle(record).map(Record::Cycle),
         2 => Some(Record::Task(TaskRecord {
@@ -203,7 +203,7 @@ pub fn decode(record: &[u8]) -> Option<Record> {
 }
 
 /// A kernel name becomes text: up to the first NUL, bytes that are not UTF-8 replaced one by one.
-pub fn comm_text(comm: &[u8]) -> String {
+pub(super) fn comm_text(comm: &[u8]) -> String {
     let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(comm.get(..end).unwrap_or_default()).into_owned()
 }

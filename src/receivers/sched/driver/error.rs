@@ -8,7 +8,7 @@ use caps::{CapSet, Capability};
 /// What went wrong at the kernel's edge. The text names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct DriverError {
+pub(crate) struct DriverError {
     message: String,
 }
 
@@ -31,7 +31,7 @@ fn lockdown() -> Option<String> {
 }
 
 impl DriverError {
-    pub(super) fn no_btf(error: libbpf_rs::Error) -> Self {
+    pub(super) fn no_btf(error: &libbpf_rs::Error) -> Self {
         Self {
             message: format!(
                 "this kernel's BTF could not be read from /sys/kernel/btf/vmlinux ({error}); a kernel with CONFIG_DEBUG_INFO_BTF has it, or name a BTF file in receivers::sched::btf"
@@ -66,7 +66,7 @@ impl DriverError {
     }
 
     /// Any other cause.
-    pub fn other(message: impl Into<String>) -> Self {
+    pub(crate) fn other(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 }

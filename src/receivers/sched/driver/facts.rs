@@ -6,7 +6,7 @@ use libbpf_rs::btf::types::{Composite, FuncProto, Ptr, Typedef};
 
 /// Facts from the kernel's BTF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KernelFacts {
+pub(crate) struct KernelFacts {
     /// `sched_switch` passes prev_state (four arguments beside the context).
     pub switch_passes_state: bool,
     /// `cfs_rq` keeps a throttled clock of its own.
@@ -36,7 +36,7 @@ fn tracepoint_arguments(btf: &Btf<'_>, name: &str) -> Option<usize> {
 
 impl KernelFacts {
     /// Reads them.
-    pub fn read(btf: &Btf<'_>) -> Self {
+    pub(crate) fn read(btf: &Btf<'_>) -> Self {
         Self {
             switch_passes_state: tracepoint_arguments(btf, "sched_switch").is_some_and(|count| count >= 5),
             throttle_clock: has_member(btf, "cfs_rq", "throttled_clock_self_time"),

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// An array map, mapped. Values are copied out whole; each word is read once.
-pub struct MappedArray<T> {
+pub(super) struct MappedArray<T> {
     base: NonNull<c_void>,
     bytes: usize,
     count: usize,
@@ -27,13 +27,12 @@ impl<T: Copy + Default> MappedArray<T> {
     ///
     /// # Errors
     /// What mmap says.
-    pub fn new(map: BorrowedFd<'_>, count: usize) -> std::io::Result<Self> {
+    pub(super) fn new(map: BorrowedFd<'_>, count: usize) -> std::io::Result<Self> {
         let stride = size_of::<T>().next_multiple_of(8);
         let bytes = (stride * count).next_multiple_of(rustix::param::page_size());
         // SAFETY: a fresh mapping of a map that outlives it; the kernel keeps map memory while it is mapped.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, map, 0)?
-        };
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, map, 0)? };
         let base = NonNull::new(base).ok_or_else(|| std::io::Error::other("mmap gave no address"))?;
         Ok(Self { base, bytes, count, stride, of: PhantomData })
     }
@@ -44,14 +43,14 @@ impl<T: Copy + Default> MappedArray<T> {
     }
 
     /// A copy of one value; default where there is none.
-    pub fn get(&self, index: usize) -> T {
+    pub(super) fn get(&self, index: usize) -> T {
         // SAFETY: inside the mapping; volatile, since the kernel writes it meanwhile. T is plain integers, so
         // that a value that changes under the copy is still a value.
         self.at(index).map(|value| unsafe { value.as_ptr().read_volatile() }).unwrap_or_default()
     }
 
     /// Overwrites one value that nobody else uses.
-    pub fn set(&self, index: usize, value: T) {
+    pub(super) fn set(&self, index: usize, value: T) {
         if let Some(place) = self.at(index) {
             // SAFETY: inside the mapping.
             unsafe { place.as_ptr().write_volatile(value) }
@@ -59,7 +58,7 @@ impl<T: Copy + Default> MappedArray<T> {
     }
 
     /// How many values there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count
     }
 }
@@ -72,7 +71,7 @@ impl<T> Drop for MappedArray<T> {
 }
 
 /// The bytes of a plain value, to hand it to a program and to get it back.
-pub fn bytes_of<T: Copy>(value: &mut T) -> &mut [u8] {
+pub(super) fn bytes_of<T: Copy>(value: &mut T) -> &mut [u8] {
     // SAFETY: T is one of the skeleton's structs of integers without padding holes that matter; any bytes are valid.
     unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(value).cast::<u8>(), size_of::<T>()) }
 }

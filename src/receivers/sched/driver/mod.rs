@@ -15,15 +15,15 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 
-pub use error::DriverError;
-pub use facts::KernelFacts;
+pub(super) use error::DriverError;
+pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
-pub use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu};
+pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu};
 use skeleton::{SchedSkel, SchedSkelBuilder};
 
 /// Sizes and settings of one load.
 #[derive(Debug, Clone, Copy)]
-pub struct Load {
+pub(super) struct Load {
     /// What the programs read; `cpus` and `slots` size the maps, `stolen` and `throttle_clock` follow from the facts.
     pub settings: settings,
     /// Ring size in bytes, a power of two of pages.
@@ -32,10 +32,10 @@ pub struct Load {
 
 /// Memory for the opened object; outlives the driver that borrows it.
 #[derive(Default)]
-pub struct Storage(Option<MaybeUninit<OpenObject>>);
+pub(super) struct Storage(Option<MaybeUninit<OpenObject>>);
 
 /// The loaded and attached programs. Dropping it detaches them.
-pub struct Driver<'a> {
+pub(super) struct Driver<'a> {
     skel: SchedSkel<'a>,
     _links: Vec<Link>,
     slots: MappedArray<slot>,
@@ -49,9 +49,9 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// With the cause and the remedy in its message.
-    pub fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
+    pub(super) fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
         silence_libbpf();
-        let btf = Btf::from_vmlinux().map_err(DriverError::no_btf)?;
+        let btf = Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?;
         let facts = KernelFacts::read(&btf);
         let place = storage.0.insert(MaybeUninit::uninit());
         let mut open = SchedSkelBuilder::default().open(place).map_err(|error| DriverError::load(&error))?;
@@ -113,7 +113,7 @@ impl<'a> Driver<'a> {
     }
 
     /// What the kernel offers.
-    pub fn facts(&self) -> KernelFacts {
+    pub(super) fn facts(&self) -> KernelFacts {
         self.facts
     }
 
@@ -121,7 +121,7 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What the kernel says to the run.
-    pub fn collect(&self, generation: u64) -> Result<collect_args, DriverError> {
+    pub(super) fn collect(&self, generation: u64) -> Result<collect_args, DriverError> {
         let mut args = collect_args { generation, ..collect_args::default() };
         let input = ProgramInput { context_in: Some(bytes_of(&mut args)), ..ProgramInput::default() };
         self.skel.progs.collect.test_run(input).map_err(|error| DriverError::collect(&error))?;
@@ -132,7 +132,7 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What libbpf says.
-    pub fn ring<'r>(&'r self, mut consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
+    pub(super) fn ring<'r>(&'r self, mut consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
         let mut builder = RingBufferBuilder::new();
         let taken = move |record: &[u8]| {
             consume(record);
@@ -143,37 +143,37 @@ impl<'a> Driver<'a> {
     }
 
     /// A slot's totals.
-    pub fn slot(&self, index: usize) -> slot {
+    pub(super) fn slot(&self, index: usize) -> slot {
         self.slots.get(index)
     }
 
     /// What the switch program added on one CPU.
-    pub fn slot_cpu(&self, index: usize, cpu: usize) -> slot_cpu {
+    pub(super) fn slot_cpu(&self, index: usize, cpu: usize) -> slot_cpu {
         self.slot_cpus.get(index * self.cpus.len() + cpu)
     }
 
     /// What a CPU counted.
-    pub fn cpu(&self, index: usize) -> cpu_state {
+    pub(super) fn cpu(&self, index: usize) -> cpu_state {
         self.cpus.get(index)
     }
 
     /// Possible CPUs.
-    pub fn cpus(&self) -> usize {
+    pub(super) fn cpus(&self) -> usize {
         self.cpus.len()
     }
 
     /// Slots, the one for what has none included.
-    pub fn slots(&self) -> usize {
+    pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
     /// Records about cgroups and exits that the ring had no room for.
-    pub fn side_records_lost(&self) -> u64 {
+    pub(super) fn side_records_lost(&self) -> u64 {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.cgroup_records_lost + bss.exit_records_lost)
     }
 
     /// Forgets a removed cgroup and gives its slot back. Only after its last totals were read.
-    pub fn free_slot(&self, index: u32, cgroup_id: u64) {
+    pub(super) fn free_slot(&self, index: u32, cgroup_id: u64) {
         let _ = self.skel.maps.slot_of.delete(&cgroup_id.to_ne_bytes());
         self.slots.set(index as usize, slot::default());
         for cpu in 0..self.cpus.len() {
@@ -184,16 +184,18 @@ impl<'a> Driver<'a> {
 }
 
 /// The ring buffer's reader.
-pub struct Ring<'r>(RingBuffer<'r>);
+pub(super) struct Ring<'r>(RingBuffer<'r>);
 
 impl Ring<'_> {
     /// Waits until the kernel wakes us (the ring is a quarter full) or `patience` is over, then drains.
     ///
     /// # Errors
     /// What epoll says, an interrupted wait apart.
-    pub fn drain(&self, patience: Duration) -> Result<(), DriverError> {
+    pub(super) fn drain(&self, patience: Duration) -> Result<(), DriverError> {
         match self.0.poll(patience) {
-            Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => return Err(DriverError::collect(&error)),
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                return Err(DriverError::collect(&error));
+            }
             _ => {}
         }
         self.0.consume().map_err(|error| DriverError::collect(&error))
@@ -202,5 +204,6 @@ impl Ring<'_> {
 
 /// libbpf's own lines go to the log at debug level; what matters is in the errors.
 fn silence_libbpf() {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, line| tracing::debug!(target: "libbpf", "{}", line.trim_end()))));
+    let quiet = |_, line: String| tracing::debug!(target: "libbpf", "{}", line.trim_end());
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, quiet)));
 }
