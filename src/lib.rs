@@ -50,3 +50,5 @@ pub mod pipeline;
 pub mod processors;
 pub mod receivers;
 pub mod telemetry;
+pub mod timeline;
+pub mod trace_text;
