@@ -24,6 +24,7 @@
 //! |---|---|---|
 //! | 0 | `model`, `telemetry`, `config` | nothing of ours (each within itself) |
 //! | 1 pure | `timeline` | `model` |
+//! | 1 pure | `trace_text` | `model`, `timeline` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry` |
 //! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings; never another component |
 //! | 4 | `components`, `agent` | all above |

@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Comm {
     len: u8,
-    bytes: [u8; Comm::MAX_BYTES],
+    bytes: [u8; Self::MAX_BYTES],
 }
 
 impl Comm {
