@@ -3,10 +3,23 @@
 //! Documents are read, expanded (`${env:X}`), merged and kept with positions ([`Body`]); components decode
 //! their own part ([`Section`]). Refuses to know: components, kernels, sockets.
 
+mod expand;
+mod fit;
+mod merge;
+pub mod node;
+mod parse;
 pub mod problem;
+mod resolve;
+mod scalar;
+mod schema;
 pub mod section;
+pub mod source;
+pub mod suggest;
 pub mod values;
 
+pub use node::Node;
 pub use problem::{Position, Problem, Problems};
+pub use resolve::{Resolved, resolve, resolve_documents};
 pub use section::{Body, Checker, Section};
+pub use source::{Document, Environment, Host};
 pub use values::{Opaque, Period};

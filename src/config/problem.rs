@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A place in a document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
-    /// The document's name as the user gave it.
+    /// The document's name as the user gave it; empty for text without one, then no place is shown.
     pub file: Arc<str>,
     /// Line, from 1.
     pub line: usize,
@@ -27,7 +27,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(at) = &self.position {
+        if let Some(at) = self.position.as_ref().filter(|at| !at.file.is_empty()) {
             write!(out, "{}:{}:{}: ", at.file, at.line, at.column)?;
         }
         if !self.path.is_empty() {

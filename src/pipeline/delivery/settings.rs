@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn problems(yaml: &str) -> String {
-        let body = Body { path: "exporters::otlp_grpc".into(), value: serde_yaml::from_str(yaml).unwrap() };
+        let body = Body::from_yaml("exporters::otlp_grpc", yaml).unwrap();
         body.decode::<Embedding>().err().map(|problems| problems.to_string()).unwrap_or_default()
     }
 
