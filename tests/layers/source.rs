@@ -11,7 +11,7 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// `receivers::sched`, `main`, `lib`.
     pub(crate) module: String,
-    /// A sibling `tests.rs`.
+    /// A sibling `tests.rs` or `x_tests.rs`.
     pub(crate) is_test_file: bool,
     /// As written.
     pub(crate) raw: String,
@@ -51,7 +51,7 @@ impl Source {
     pub(crate) fn new(path: String, raw: String) -> Self {
         let inner = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
         let module = inner.replace('/', "::");
-        let is_test_file = module.split("::").any(|part| part == "tests");
+        let is_test_file = module.split("::").any(|part| part == "tests" || part.ends_with("_tests"));
         let code = without_tests(&without_comments_and_strings(&raw)).to_owned();
         let mut paths = use_paths(&code, &module);
         paths.extend(inline_paths(&code, &module));

@@ -3,4 +3,42 @@
 //! `make test` builds the parts and runs this; `cargo test --test real -- NAME` runs one of them. A test says
 //! what it needs; where this machine lacks it, the test is listed as `not run`, and with CI=true that fails.
 
-fn main() {}
+#![allow(clippy::print_stdout, reason = "a test shows what it compared")]
+
+mod parts_speak;
+mod quota;
+mod support;
+
+#[path = "../support/needs.rs"]
+mod needs;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use needs::Need::{Btf, Collector, Jaeger, Podman, Root};
+use needs::Test;
+
+const TESTS: &[Test] = &[
+    ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
+    ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
+    ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),
+    ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
+    ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
+];
+
+fn main() -> anyhow::Result<ExitCode> {
+    let mut arguments = Arguments::from_args();
+    // the tests share ports and the machine's CPUs: one at a time, also across clones
+    arguments.test_threads = Some(1);
+    let lock = File::create(lock_file()?)?;
+    lock.lock()?;
+    Ok(needs::run(&arguments, TESTS))
+}
+
+fn lock_file() -> anyhow::Result<PathBuf> {
+    let folder = std::env::temp_dir().join("schedscope-tests");
+    fs::create_dir_all(&folder)?;
+    Ok(folder.join("real.lock"))
+}

@@ -1,0 +1,76 @@
+//! The agent under test: the binary that cargo built, with a config that the test writes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::Result;
+use rustix::process::Signal;
+
+use super::eventually;
+use super::program::Program;
+
+/// How it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Grpc,
+    Http,
+}
+
+/// A running agent.
+pub(crate) struct Agent {
+    program: Program,
+}
+
+impl Agent {
+    /// Starts it with this config; ready when it says that it has started.
+    pub(crate) fn start(folder: &Path, config: &str) -> Result<Self> {
+        let file = folder.join("agent.yaml");
+        fs::write(&file, config)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedscope"));
+        command.arg("--config").arg(&file);
+        let mut program = Program::start("schedscope", &mut command, folder)?;
+        eventually("the agent's start line", Duration::from_secs(20), || {
+            program.is_alive()?;
+            Ok(program.output().contains("started").then_some(()))
+        })?;
+        Ok(Self { program })
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub(crate) fn stop(&mut self) -> Result<ExitStatus> {
+        self.program.stop(Signal::INT)
+    }
+
+    /// What it has logged and printed.
+    pub(crate) fn output(&self) -> String {
+        self.program.output()
+    }
+}
+
+/// The pipelines of the design, in windows short enough for a test: traces to Jaeger and the Collector, metrics to the Collector.
+pub(crate) fn to_collector_and_jaeger(protocol: Protocol) -> String {
+    use super::{collector, jaeger};
+    let (exporter, scheme, collector, jaeger) = match protocol {
+        Protocol::Grpc => ("otlp_grpc", "", collector::GRPC, jaeger::GRPC),
+        Protocol::Http => ("otlp_http", "http://", collector::HTTP, jaeger::HTTP),
+    };
+    format!(
+        "receivers:
+  sched: {{collection_interval: 1s}}
+processors:
+  container: {{}}
+  sched_spans: {{window: 2s}}
+  sched_metrics: {{}}
+  batch: {{}}
+exporters:
+  {exporter}/collector: {{endpoint: '{scheme}{collector}', tls: {{insecure: true}}}}
+  {exporter}/jaeger: {{endpoint: '{scheme}{jaeger}', tls: {{insecure: true}}}}
+service:
+  pipelines:
+    traces: {{receivers: [sched], processors: [container, sched_spans, batch], exporters: [{exporter}/collector, {exporter}/jaeger]}}
+    metrics: {{receivers: [sched], processors: [container, sched_metrics, batch], exporters: [{exporter}/collector]}}
+"
+    )
+}

@@ -1,0 +1,39 @@
+//! Real programs around the agent, and what they tell.
+
+pub(crate) mod agent;
+pub(crate) mod collector;
+pub(crate) mod container;
+pub(crate) mod jaeger;
+pub(crate) mod program;
+pub(crate) mod span;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Asks again and again until there is an answer, or `patience` is over.
+pub(crate) fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let end = Instant::now() + patience;
+    loop {
+        if let Some(answer) = ask().with_context(|| format!("while waiting for {what}"))? {
+            return Ok(answer);
+        }
+        if Instant::now() >= end {
+            bail!("{what} did not come within {patience:?}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Fails unless `got` is within `share` of `want`, or within `floor` (in their unit) where that is more.
+pub(crate) fn close(what: &str, got: f64, want: f64, share: f64, floor: f64) -> Result<()> {
+    let off = (got - want).abs();
+    let bound = (want.abs() * share).max(floor);
+    println!(
+        "  {what}: {got:.6} of {want:.6}, off by {:.3} %, bound {:.3} %",
+        off / want * 100.0,
+        bound / want * 100.0
+    );
+    anyhow::ensure!(off <= bound, "{what}: got {got:.6}, want {want:.6} within {bound:.6}");
+    Ok(())
+}

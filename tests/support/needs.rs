@@ -1,0 +1,82 @@
+//! What a test needs of the machine, and how it is said when that is not there: never a silent pass.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// What a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// To be root, with the capabilities that root usually has.
+    Root,
+    /// BTF of the running kernel.
+    Btf,
+    /// podman, crun and a static busybox.
+    Podman,
+    /// The Collector that `tests/real/parts/get` builds.
+    Collector,
+    /// The Jaeger that `tests/real/parts/get` builds.
+    Jaeger,
+}
+
+impl Need {
+    /// Why it is not met, and what would meet it.
+    fn unmet(self) -> Option<String> {
+        let (met, remedy) = match self {
+            Self::Root => (rustix::process::geteuid().is_root(), "needs root".to_owned()),
+            Self::Btf => (Path::new("/sys/kernel/btf/vmlinux").exists(), "needs a kernel with BTF".to_owned()),
+            Self::Podman => (has_podman(), "needs podman, crun and a static /bin/busybox".to_owned()),
+            Self::Collector => (part("collector").is_ok(), part("collector").err().unwrap_or_default()),
+            Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
+        };
+        (!met).then_some(remedy)
+    }
+}
+
+fn has_podman() -> bool {
+    let runs = |program: &str| {
+        let status = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    runs("podman") && runs("crun") && fs::metadata("/bin/busybox").is_ok()
+}
+
+/// Where a built part is; the error says how to build it.
+pub(crate) fn part(name: &str) -> Result<String, String> {
+    let get = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/parts/get");
+    let output = Command::new(get).args(["--cached", name]).output().map_err(|error| format!("{get}: {error}"))?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() {
+        Ok(path)
+    } else {
+        Err(format!("needs {path}; `tests/real/parts/get {name}` builds it"))
+    }
+}
+
+/// One test: its name, its needs, its body.
+pub(crate) type Test = (&'static str, &'static [Need], fn() -> anyhow::Result<()>);
+
+/// Runs the tests. One whose needs are not met is listed as `not run`, and has failed with CI=true.
+pub(crate) fn run(arguments: &Arguments, tests: &'static [Test]) -> ExitCode {
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let mut not_run = Vec::new();
+    let trials = tests.iter().map(|(name, needs, body)| {
+        let unmet = needs.iter().find_map(|need| need.unmet());
+        if let Some(why) = unmet.as_ref().filter(|_| !is_ci) {
+            not_run.push(format!("not run: {name}: {why}"));
+        }
+        let is_ignored = unmet.is_some() && !is_ci;
+        let test = move || match unmet {
+            Some(why) => Err(Failed::from(format!("not run, and CI=true: {why}"))),
+            None => body().map_err(|error| Failed::from(format!("{error:?}"))),
+        };
+        Trial::test(*name, test).with_ignored_flag(is_ignored)
+    });
+    let conclusion = libtest_mimic::run(arguments, trials.collect());
+    for line in not_run {
+        println!("{line}");
+    }
+    conclusion.exit_code()
+}
