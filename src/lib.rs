@@ -25,6 +25,7 @@
 //! | 0 | `model`, `telemetry`, `config` | nothing of ours (each within itself) |
 //! | 1 pure | `timeline` | `model` |
 //! | 1 pure | `trace_text` | `model`, `timeline` |
+//! | 2 | `record` | `model`, `timeline`, `trace_text` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry` |
 //! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings; never another component |
 //! | 4 | `components`, `agent` | all above |
@@ -50,6 +51,7 @@ pub mod model;
 pub mod pipeline;
 pub mod processors;
 pub mod receivers;
+pub mod record;
 pub mod telemetry;
 pub mod timeline;
 pub mod trace_text;
