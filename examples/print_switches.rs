@@ -1,5 +1,7 @@
 //! Prints what the `sched` receiver gives: cycles as they come, totals every second. Needs root.
 
+#![allow(clippy::print_stdout)] // an example shows what it got
+
 use std::time::Duration;
 
 use schedscope::config::Body;

@@ -25,6 +25,8 @@ pub struct HostFacts {
     pub cpus: u32,
     /// When this agent began to watch.
     pub since: BootNs,
+    /// A wait that is open for longer is reported while it lasts, ns.
+    pub starvation_ns: u64,
 }
 
 /// A read of all totals: everything that happened up to `at` is in it.

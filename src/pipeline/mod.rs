@@ -9,6 +9,7 @@ pub mod export;
 pub mod factory;
 pub mod host;
 pub mod listen;
+pub mod otlp;
 pub mod plan;
 pub mod run;
 pub mod service;

@@ -3,8 +3,9 @@
 pub mod batch;
 pub mod container;
 pub mod memory_limiter;
+pub mod sched_metrics;
 
 use crate::pipeline::ProcessorFactory;
 
 /// Every processor type.
-pub const FACTORIES: &[&ProcessorFactory] = &[&batch::FACTORY, &memory_limiter::FACTORY];
+pub const FACTORIES: &[&ProcessorFactory] = &[&batch::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY];

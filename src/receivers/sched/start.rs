@@ -90,7 +90,7 @@ fn begin<'a>(
             "sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"
         ),
     }
-    let facts = host_facts(driver.facts(), driver.cpus(), since);
+    let facts = host_facts(settings, driver.facts(), driver.cpus(), since);
     tracing::info!(
         "sched: {} backend, {} CPUs, throttled time from {}, cgroup {}",
         facts.backend,
@@ -155,7 +155,7 @@ fn load(settings: &SchedSettings, selection: &Selection, hierarchy: &Hierarchy) 
     Ok(Load { settings: kernel, ring_bytes })
 }
 
-fn host_facts(kernel: KernelFacts, cpus: usize, since: crate::model::BootNs) -> HostFacts {
+fn host_facts(settings: &SchedSettings, kernel: KernelFacts, cpus: usize, since: crate::model::BootNs) -> HostFacts {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     HostFacts {
         backend: "tp_btf",
@@ -164,5 +164,6 @@ fn host_facts(kernel: KernelFacts, cpus: usize, since: crate::model::BootNs) -> 
         kernel_release: rustix::system::uname().release().to_string_lossy().into(),
         cpus: u32::try_from(cpus).unwrap_or(0),
         since,
+        starvation_ns: settings.starvation.as_ns(),
     }
 }

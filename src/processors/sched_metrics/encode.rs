@@ -1,0 +1,151 @@
+//! Pure: one owner's totals as OTLP metrics.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, DataPointFlags, Gauge, Histogram as OtlpHistogram, HistogramDataPoint, Metric,
+    NumberDataPoint, Sum, metric,
+};
+
+use super::settings::{SchedMetricsSettings, Temporality};
+use crate::model::histogram::BOUNDS_NS;
+use crate::model::{CgroupTotals, Histogram, Losses, SchedState, WallNs};
+use crate::pipeline::otlp::{attribute, seconds};
+
+/// The times and form of one set of points.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame<'a> {
+    pub(super) settings: &'a SchedMetricsSettings,
+    pub(super) start: WallNs,
+    pub(super) time: WallNs,
+    /// These are the series' last points: they say that nothing follows.
+    pub(super) last: bool,
+}
+
+impl Frame<'_> {
+    fn temporality(&self) -> i32 {
+        match self.settings.temporality {
+            Temporality::Cumulative => AggregationTemporality::Cumulative as i32,
+            Temporality::Delta => AggregationTemporality::Delta as i32,
+        }
+    }
+
+    fn flags(&self) -> u32 {
+        if self.last { DataPointFlags::NoRecordedValueMask as u32 } else { 0 }
+    }
+
+    fn point(&self, attributes: Vec<KeyValue>, value: Number) -> NumberDataPoint {
+        NumberDataPoint {
+            attributes,
+            start_time_unix_nano: self.start.0,
+            time_unix_nano: self.time.0,
+            value: (!self.last).then_some(value),
+            flags: self.flags(),
+            ..NumberDataPoint::default()
+        }
+    }
+
+    fn metric(&self, short: &str, unit: &str, description: &str, data: metric::Data) -> Metric {
+        Metric {
+            name: self.settings.full_name(short),
+            unit: unit.to_owned(),
+            description: description.to_owned(),
+            data: Some(data),
+            ..Metric::default()
+        }
+    }
+
+    /// A sum that only grows.
+    pub(super) fn counter(
+        &self,
+        short: &str,
+        unit: &str,
+        description: &str,
+        points: Vec<(Vec<KeyValue>, Number)>,
+    ) -> Option<Metric> {
+        if !self.settings.sends(short) || points.is_empty() {
+            return None;
+        }
+        let data_points = points.into_iter().map(|(attributes, value)| self.point(attributes, value)).collect();
+        let sum = Sum { data_points, aggregation_temporality: self.temporality(), is_monotonic: true };
+        Some(self.metric(short, unit, description, metric::Data::Sum(sum)))
+    }
+
+    fn gauge(&self, short: &str, unit: &str, description: &str, point: (Vec<KeyValue>, Number)) -> Option<Metric> {
+        self.settings.sends(short).then(|| {
+            let data_points = vec![self.point(point.0, point.1)];
+            self.metric(short, unit, description, metric::Data::Gauge(Gauge { data_points }))
+        })
+    }
+
+    fn histogram(&self, short: &str, description: &str, from: &Histogram) -> Option<Metric> {
+        if !self.settings.sends(short) {
+            return None;
+        }
+        let point = HistogramDataPoint {
+            start_time_unix_nano: self.start.0,
+            time_unix_nano: self.time.0,
+            count: from.count(),
+            sum: Some(seconds(from.sum_ns)),
+            bucket_counts: from.buckets.to_vec(),
+            explicit_bounds: BOUNDS_NS.iter().map(|bound| seconds(*bound)).collect(),
+            flags: self.flags(),
+            ..HistogramDataPoint::default()
+        };
+        let data = OtlpHistogram { data_points: vec![point], aggregation_temporality: self.temporality() };
+        Some(self.metric(short, "s", description, metric::Data::Histogram(data)))
+    }
+}
+
+/// Every metric of an owner but contention and losses.
+pub(super) fn totals(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str) -> Vec<Metric> {
+    let times = SchedState::ALL.into_iter().filter_map(|state| {
+        let ns = totals.times.get(state)?;
+        Some((vec![attribute("linux.sched.state", state.name())], Number::AsDouble(seconds(ns))))
+    });
+    let count = |count: u64| Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX));
+    let by_type = |kind: &str, of: u64| (vec![attribute("process.context_switch.type", kind)], count(of));
+    let metrics = [
+        frame.counter(
+            "time",
+            "s",
+            "Thread time by scheduling state; the sum over all states is the threads' lifetime",
+            times.collect(),
+        ),
+        frame.counter(
+            "process.context_switches",
+            "{context_switch}",
+            "Context switches as the kernel counts them",
+            vec![by_type("voluntary", totals.voluntary), by_type("involuntary", totals.involuntary)],
+        ),
+        frame.histogram("wait.duration", "Runnable to running, net of throttled time", &totals.wait),
+        frame.histogram("throttle.duration", "Runnable without CPU quota", &totals.throttle),
+        totals.run.as_ref().and_then(|run| frame.histogram("run.duration", "On-CPU slices", run)),
+        totals.block.as_ref().and_then(|block| frame.histogram("block.duration", "Sleeps", block)),
+        totals
+            .migrations
+            .and_then(|of| frame.counter("migrations", "{migration}", "CPU changes", vec![(Vec::new(), count(of))])),
+        frame.gauge(
+            "wait.longest",
+            "s",
+            "The longest wait that ended or is open in the interval",
+            (Vec::new(), Number::AsDouble(seconds(totals.longest_wait_ns))),
+        ),
+        frame.gauge(
+            "wait.open",
+            "{thread}",
+            "Threads that have waited for longer than the starvation threshold and still wait",
+            (vec![attribute("over", starvation)], count(u64::from(totals.starving_threads))),
+        ),
+    ];
+    metrics.into_iter().flatten().collect()
+}
+
+/// The loss counter: every reason, zero included, so that an alert has a series.
+pub(super) fn losses(frame: &Frame<'_>, losses: &Losses) -> Option<Metric> {
+    let points = losses.iter().map(|(reason, count)| {
+        let value = Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX));
+        (vec![attribute("reason", reason.name())], value)
+    });
+    frame.counter("records.lost", "{record}", "What was not recorded, by reason", points.collect())
+}

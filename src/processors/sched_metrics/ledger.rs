@@ -1,0 +1,252 @@
+//! Pure: totals of cgroups become series of owners: cgroups of one container add up, a removed cgroup's part
+//! stays in the sum, a series ends when its owner's last cgroup is gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Owner, OwnerKind, SchedBatch, WallNs};
+
+/// Owners with a series at the same time; the rest is added to the host's under `otel.metric.overflow`.
+pub(super) const OWNERS_MAX: usize = 2000;
+
+/// Who had the CPU: id and name as they are exported.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct CulpritName {
+    pub(super) id: Arc<str>,
+    pub(super) name: Arc<str>,
+}
+
+/// One owner's series.
+#[derive(Debug, Clone)]
+pub(super) struct Series {
+    pub(super) owner: Arc<Owner>,
+    /// Start of the cumulative points.
+    pub(super) start: WallNs,
+    /// Totals of cgroups that are gone.
+    closed: CgroupTotals,
+    live: HashMap<CgroupKey, CgroupTotals>,
+    /// What was there before this series began (its owner's Resource changed).
+    origin: CgroupTotals,
+    /// The totals of the last points, for delta.
+    pub(super) sent: CgroupTotals,
+    /// Nanoseconds of waiting per culprit, since the start.
+    pub(super) contention: BTreeMap<CulpritName, u64>,
+    pub(super) contention_sent: BTreeMap<CulpritName, u64>,
+    pub(super) ended: bool,
+}
+
+impl Series {
+    fn new(owner: Arc<Owner>, start: WallNs) -> Self {
+        Self {
+            owner,
+            start,
+            closed: CgroupTotals::default(),
+            live: HashMap::new(),
+            origin: CgroupTotals::default(),
+            sent: CgroupTotals::default(),
+            contention: BTreeMap::new(),
+            contention_sent: BTreeMap::new(),
+            ended: false,
+        }
+    }
+
+    /// The sum of all its cgroups since the start.
+    pub(super) fn totals(&self) -> CgroupTotals {
+        let mut all = self.closed.clone();
+        for totals in self.live.values() {
+            add(&mut all, totals);
+        }
+        minus(&mut all, &self.origin);
+        all
+    }
+}
+
+/// Adds cumulative parts; the present ones (threads, longest) come from `more` too.
+pub(super) fn add(to: &mut CgroupTotals, more: &CgroupTotals) {
+    to.times.merge(&more.times);
+    to.voluntary += more.voluntary;
+    to.involuntary += more.involuntary;
+    to.migrations = sum(to.migrations, more.migrations);
+    to.wait.merge(&more.wait);
+    to.throttle.merge(&more.throttle);
+    for (mine, theirs) in [(&mut to.run, &more.run), (&mut to.block, &more.block)] {
+        if let Some(theirs) = theirs {
+            mine.get_or_insert_default().merge(theirs);
+        }
+    }
+    to.longest_wait_ns = to.longest_wait_ns.max(more.longest_wait_ns);
+    to.starving_threads += more.starving_threads;
+    to.threads += more.threads;
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    }
+}
+
+/// What came since `before`; present values stay.
+pub(super) fn minus(from: &mut CgroupTotals, before: &CgroupTotals) {
+    for state in crate::model::SchedState::ALL {
+        if let Some(ns) = from.times.get(state) {
+            from.times.set(state, ns.saturating_sub(before.times.get(state).unwrap_or(0)));
+        }
+    }
+    from.voluntary = from.voluntary.saturating_sub(before.voluntary);
+    from.involuntary = from.involuntary.saturating_sub(before.involuntary);
+    from.migrations = from.migrations.map(|count| count.saturating_sub(before.migrations.unwrap_or(0)));
+    let cut = |now: &mut crate::model::Histogram, then: &crate::model::Histogram| {
+        for (mine, theirs) in now.buckets.iter_mut().zip(then.buckets) {
+            *mine = mine.saturating_sub(theirs);
+        }
+        now.sum_ns = now.sum_ns.saturating_sub(then.sum_ns);
+    };
+    cut(&mut from.wait, &before.wait);
+    cut(&mut from.throttle, &before.throttle);
+    for (now, then) in [(&mut from.run, &before.run), (&mut from.block, &before.block)] {
+        if let (Some(now), Some(then)) = (now, then) {
+            cut(now, then);
+        }
+    }
+}
+
+/// All series.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) series: BTreeMap<Arc<str>, Series>,
+    /// Series that ended at this collection: the Resource changed, or the owner is gone.
+    pub(super) ended: Vec<Series>,
+    /// Owners that got no series of their own.
+    pub(super) overflowed: u64,
+    last: Option<WallNs>,
+}
+
+impl Ledger {
+    /// Adds what the batch's cycles say about culprits.
+    pub(super) fn charge(&mut self, batch: &SchedBatch) {
+        for cycle in batch.cycles.iter().filter(|cycle| !cycle.culprits.is_empty()) {
+            let Some(victim) = batch.owners.get(&cycle.cgroup) else { continue };
+            let Some(series) = self.series.get_mut(&victim.key) else { continue };
+            for culprit in &cycle.culprits {
+                *series.contention.entry(name(&culprit.kind, victim, batch)).or_default() += culprit.ns;
+            }
+        }
+    }
+
+    /// Takes a collection.
+    pub(super) fn collect(&mut self, batch: &SchedBatch, host: &Arc<Owner>) {
+        let Some(collection) = &batch.collection else { return };
+        let now = batch.offset.wall(collection.at);
+        let start = self.last.unwrap_or_else(|| batch.offset.wall(batch.facts.since));
+        self.ended.clear();
+        for series in self.series.values_mut() {
+            for totals in series.live.values_mut() {
+                totals.threads = 0;
+                totals.starving_threads = 0;
+                totals.longest_wait_ns = 0;
+            }
+        }
+        for (key, totals) in &collection.cgroups {
+            let owner = batch.owners.get(key).unwrap_or(host);
+            let gone = batch.cgroups.get(key).is_some_and(|facts| facts.gone);
+            self.place(owner, host, *key, totals, gone, start);
+        }
+        let finished: Vec<Arc<str>> = self
+            .series
+            .iter()
+            .filter(|(_, series)| series.live.is_empty() && series.owner.kind != OwnerKind::Host)
+            .map(|(key, _)| Arc::clone(key))
+            .collect();
+        for key in finished {
+            if let Some(series) = self.series.get_mut(&key) {
+                series.ended = true;
+            }
+        }
+        self.last = Some(now);
+    }
+
+    fn place(
+        &mut self,
+        owner: &Arc<Owner>,
+        host: &Arc<Owner>,
+        key: CgroupKey,
+        totals: &CgroupTotals,
+        gone: bool,
+        start: WallNs,
+    ) {
+        let full = self.series.len() >= OWNERS_MAX && !self.series.contains_key(&owner.key);
+        if full {
+            self.overflowed += 1;
+        }
+        let owner = if full { host } else { owner };
+        let series = self.series.entry(Arc::clone(&owner.key)).or_insert_with(|| Series::new(Arc::clone(owner), start));
+        if series.owner.resource != owner.resource {
+            // names came late: the series under the old Resource ends, one under the new begins
+            let mut old = series.clone();
+            old.ended = true;
+            series.origin = old.closed.clone();
+            for totals in old.live.values() {
+                add(&mut series.origin, totals);
+            }
+            series.owner = Arc::clone(owner);
+            series.start = start;
+            series.sent = CgroupTotals::default();
+            series.contention.clear();
+            series.contention_sent.clear();
+            self.ended.push(old);
+        }
+        if gone {
+            series.live.remove(&key);
+            let mut last = totals.clone();
+            last.threads = 0;
+            last.starving_threads = 0;
+            last.longest_wait_ns = 0;
+            add(&mut series.closed, &last);
+        } else {
+            series.live.insert(key, totals.clone());
+        }
+    }
+
+    /// Forgets the series that ended; their last points have been made.
+    pub(super) fn sweep(&mut self) {
+        self.series.retain(|_, series| !series.ended);
+        self.ended.clear();
+    }
+
+    /// The wall time of the last collection, or of the start.
+    pub(super) fn last(&self) -> Option<WallNs> {
+        self.last
+    }
+}
+
+/// What a culprit is called towards a victim.
+fn name(kind: &CulpritKind, victim: &Owner, batch: &SchedBatch) -> CulpritName {
+    let pseudo = |word: &str| CulpritName { id: word.into(), name: word.into() };
+    match kind {
+        CulpritKind::Kernel { .. } => pseudo("kernel"),
+        CulpritKind::Idle => pseudo("idle"),
+        CulpritKind::Irq => pseudo("irq"),
+        CulpritKind::Unattributed => pseudo("unattributed"),
+        CulpritKind::Task { cgroup, .. } => match batch.owners.get(cgroup) {
+            Some(owner) if owner.key == victim.key => pseudo("self"),
+            Some(owner) => {
+                let id = owner.resource.text("container.id").unwrap_or(&owner.key);
+                CulpritName { id: id.into(), name: Arc::clone(&owner.display_name) }
+            }
+            None => pseudo("host"),
+        },
+    }
+}
+
+/// The `top` worst by time, the rest added up as `other`.
+pub(super) fn top(all: &BTreeMap<CulpritName, u64>, top: usize) -> Vec<(CulpritName, u64)> {
+    let mut worst: Vec<(CulpritName, u64)> = all.iter().map(|(name, ns)| (name.clone(), *ns)).collect();
+    worst.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let rest: u64 = worst.iter().skip(top).map(|(_, ns)| ns).sum();
+    worst.truncate(top);
+    if rest > 0 {
+        worst.push((CulpritName { id: "other".into(), name: "other".into() }, rest));
+    }
+    worst
+}

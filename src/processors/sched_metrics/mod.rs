@@ -1,0 +1,170 @@
+//! The `sched_metrics` processor: totals become OTLP metrics, one Resource per container, systemd unit and host.
+//!
+//! `ledger` adds cgroups up to owners, `encode` writes points. Refuses to know: kernels, who owns what.
+
+mod encode;
+mod ledger;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
+
+use self::encode::Frame;
+use self::ledger::{Ledger, Series};
+pub use self::settings::SchedMetricsSettings;
+use self::settings::Temporality;
+use crate::config::Period;
+use crate::model::{Owner, OwnerKind, Resource, SchedBatch, WallNs};
+use crate::pipeline::otlp::{self, attribute, seconds};
+use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+
+/// The `sched_metrics` processor.
+pub const FACTORY: ProcessorFactory = ProcessorFactory {
+    name: "sched_metrics",
+    aliases: &[],
+    about: "Scheduling totals as OTLP metrics",
+    stability: "alpha",
+    converts: &[(Signal::Sched, Signal::Metrics)],
+    settings: Settings::of::<SchedMetricsSettings>(),
+    build: |body, context| Ok(Box::new(SchedMetrics::new(body.decode()?, context))),
+};
+
+/// Series since the start.
+pub struct SchedMetrics {
+    settings: SchedMetricsSettings,
+    version: &'static str,
+    ledger: Ledger,
+    host: Arc<Owner>,
+    losses_sent: crate::model::Losses,
+}
+
+impl SchedMetrics {
+    /// No series yet.
+    pub fn new(settings: SchedMetricsSettings, context: &BuildContext) -> Self {
+        let mut resource = Resource::new();
+        resource.set("service.name", "host-scheduler");
+        let host = Owner {
+            key: "host".into(),
+            kind: OwnerKind::Host,
+            display_name: "host".into(),
+            resource: Arc::new(resource),
+            provisional: false,
+        };
+        Self {
+            settings,
+            version: context.version,
+            ledger: Ledger::default(),
+            host: Arc::new(host),
+            losses_sent: crate::model::Losses::default(),
+        }
+    }
+
+    fn points(&mut self, batch: &SchedBatch) -> Vec<ResourceMetrics> {
+        let Some(collection) = &batch.collection else { return Vec::new() };
+        let before = self.ledger.last().unwrap_or_else(|| batch.offset.wall(batch.facts.since));
+        if let Some(host) = &batch.host {
+            self.host = Arc::clone(host);
+        }
+        self.ledger.collect(batch, &self.host);
+        self.ledger.charge(batch);
+        let time = batch.offset.wall(collection.at);
+        let source = batch.facts.throttle_source;
+        let over = Period(Duration::from_nanos(batch.facts.starvation_ns)).to_string();
+        let mut all = Vec::new();
+        for old in &self.ledger.ended {
+            let frame = Frame { settings: &self.settings, start: old.start, time, last: true };
+            all.push(self.wrap(&old.owner, encode::totals(&frame, &old.totals(), &over), source));
+        }
+        let mut hosts = Vec::new();
+        for series in self.ledger.series.values_mut() {
+            let metrics = metrics_of(&self.settings, series, before, time, &over);
+            hosts.push((Arc::clone(&series.owner), metrics));
+        }
+        let lost = self.losses(batch, before, time);
+        for (owner, mut metrics) in hosts {
+            if owner.kind == OwnerKind::Host {
+                metrics.extend(lost.clone());
+            }
+            all.push(self.wrap(&owner, metrics, source));
+        }
+        self.ledger.sweep();
+        all
+    }
+
+    fn losses(&mut self, batch: &SchedBatch, before: WallNs, time: WallNs) -> Option<Metric> {
+        let mut losses = batch.collection.as_ref()?.losses;
+        let mut start = batch.offset.wall(batch.facts.since);
+        if self.settings.temporality == Temporality::Delta {
+            let mut delta = crate::model::Losses::default();
+            for (reason, count) in losses.iter() {
+                delta.add(reason, count - self.losses_sent.get(reason));
+            }
+            (self.losses_sent, losses, start) = (losses, delta, before);
+        }
+        encode::losses(&Frame { settings: &self.settings, start, time, last: false }, &losses)
+    }
+
+    fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, source: &str) -> ResourceMetrics {
+        ResourceMetrics {
+            resource: Some(otlp::resource(&owner.resource)),
+            scope_metrics: vec![ScopeMetrics {
+                scope: Some(otlp::scope(self.version, source)),
+                metrics,
+                schema_url: otlp::SCHEMA_URL.into(),
+            }],
+            schema_url: otlp::SCHEMA_URL.into(),
+        }
+    }
+}
+
+/// The points of one series, cumulative or since the last ones.
+fn metrics_of(
+    settings: &SchedMetricsSettings,
+    series: &mut Series,
+    before: WallNs,
+    time: WallNs,
+    over: &str,
+) -> Vec<Metric> {
+    let totals = series.totals();
+    let mut contention = series.contention.clone();
+    let mut shown = totals.clone();
+    let mut start = series.start;
+    if settings.temporality == Temporality::Delta {
+        ledger::minus(&mut shown, &series.sent);
+        for (name, ns) in &mut contention {
+            *ns = ns.saturating_sub(series.contention_sent.get(name).copied().unwrap_or(0));
+        }
+        start = start.max(before);
+    }
+    series.sent = totals;
+    series.contention_sent.clone_from(&series.contention);
+    let frame = Frame { settings, start, time, last: false };
+    let mut metrics = encode::totals(&frame, &shown, over);
+    let named = ledger::top(&contention, settings.contention.top).into_iter().map(|(culprit, ns)| {
+        let attributes = vec![
+            attribute("linux.sched.culprit.container.id", culprit.id.as_ref()),
+            attribute("linux.sched.culprit.container.name", culprit.name.as_ref()),
+        ];
+        (attributes, Number::AsDouble(seconds(ns)))
+    });
+    let description = "Time that threads waited while another had the CPU, of the selected waits";
+    metrics.extend(frame.counter("contention.time", "s", description, named.collect()));
+    metrics
+}
+
+impl Processor for SchedMetrics {
+    fn process(&mut self, data: Data, out: &mut Outbox) {
+        let Data::Sched(batch) = data else { return };
+        if batch.collection.is_none() {
+            self.ledger.charge(&batch);
+            return;
+        }
+        let points = self.points(&batch);
+        out.send(Data::Metrics(points));
+    }
+}

@@ -1,0 +1,97 @@
+//! Series over several collections.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::metrics::v1::metric;
+
+use super::*;
+use crate::model::{BootNs, CgroupFacts, CgroupKey, CgroupTotals, ClockOffset, Collection, HostFacts, SchedState};
+use crate::telemetry::Telemetry;
+
+const KEY: CgroupKey = CgroupKey { id: 7, serial: 1 };
+
+fn processor(yaml: &str) -> SchedMetrics {
+    let body = crate::config::Body::from_yaml("processors::sched_metrics", yaml).unwrap();
+    let context = BuildContext { id: "sched_metrics".into(), telemetry: Telemetry::default(), version: "0" };
+    SchedMetrics::new(body.decode().unwrap(), &context)
+}
+
+fn owner(name: &str) -> Arc<Owner> {
+    let mut resource = Resource::new();
+    resource.set("container.id", name);
+    Arc::new(Owner {
+        key: "c".into(),
+        kind: OwnerKind::Container,
+        display_name: name.into(),
+        resource: Arc::new(resource),
+        provisional: false,
+    })
+}
+
+fn batch(at: u64, run_ns: u64, gone: bool, owner: &Arc<Owner>) -> Data {
+    let mut totals = CgroupTotals { voluntary: run_ns, threads: 1, ..CgroupTotals::default() };
+    totals.times.set(SchedState::Running, run_ns);
+    totals.wait.record(1000);
+    Data::Sched(Arc::new(SchedBatch {
+        facts: Arc::new(HostFacts { since: BootNs(1), throttle_source: "kernel", ..HostFacts::default() }),
+        offset: ClockOffset { wall_minus_boot_ns: 1000 },
+        collection: Some(Collection { at: BootNs(at), cgroups: vec![(KEY, totals)], ..Collection::default() }),
+        cgroups: HashMap::from([(KEY, CgroupFacts { path: None, gone })]),
+        owners: HashMap::from([(KEY, Arc::clone(owner))]),
+        ..SchedBatch::default()
+    }))
+}
+
+/// Start, time and running seconds of every point of the container.
+fn running(metrics: &mut SchedMetrics, data: Data) -> Vec<(u64, u64, Option<f64>)> {
+    let mut out = Outbox::default();
+    metrics.process(data, &mut out);
+    let mut found = Vec::new();
+    for data in out.drain() {
+        let Data::Metrics(resources) = data else { continue };
+        for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
+            if let (Some(metric::Data::Sum(sum)), "linux.sched.time") = (&metric.data, metric.name.as_str()) {
+                found.extend(sum.data_points.iter().map(|point| {
+                    let value = point.value.map(|value| match value {
+                        Number::AsDouble(seconds) => seconds,
+                        Number::AsInt(_) => f64::NAN,
+                    });
+                    (point.start_time_unix_nano, point.time_unix_nano, value)
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// Check that cumulative points keep their start and delta points touch.
+#[test]
+fn temporality() {
+    let owner = owner("c");
+    let mut cumulative = processor("{}");
+    assert_eq!(running(&mut cumulative, batch(10, 3_000_000_000, false, &owner)), [(1001, 1010, Some(3.0))]);
+    assert_eq!(running(&mut cumulative, batch(20, 5_000_000_000, false, &owner)), [(1001, 1020, Some(5.0))]);
+    let mut delta = processor("temporality: delta");
+    assert_eq!(running(&mut delta, batch(10, 3_000_000_000, false, &owner)), [(1001, 1010, Some(3.0))]);
+    assert_eq!(running(&mut delta, batch(20, 5_000_000_000, false, &owner)), [(1010, 1020, Some(2.0))]);
+}
+
+/// Check that a removed container is sent once more and then never again.
+#[test]
+fn series_end() {
+    let owner = owner("c");
+    let mut metrics = processor("{}");
+    running(&mut metrics, batch(10, 3_000_000_000, false, &owner));
+    assert_eq!(running(&mut metrics, batch(20, 4_000_000_000, true, &owner)), [(1001, 1020, Some(4.0))]);
+    assert!(metrics.ledger.series.is_empty());
+}
+
+/// Check that late names end the old series without a value and begin a new one from zero.
+#[test]
+fn late_names() {
+    let mut metrics = processor("{}");
+    running(&mut metrics, batch(10, 3_000_000_000, false, &owner("c")));
+    let points = running(&mut metrics, batch(20, 5_000_000_000, false, &owner("named")));
+    assert_eq!(points, [(1001, 1020, None), (1010, 1020, Some(2.0))]);
+}
