@@ -4,8 +4,10 @@ pub mod batch;
 pub mod container;
 pub mod memory_limiter;
 pub mod sched_metrics;
+pub mod sched_spans;
 
 use crate::pipeline::ProcessorFactory;
 
 /// Every processor type.
-pub const FACTORIES: &[&ProcessorFactory] = &[&batch::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY];
+pub const FACTORIES: &[&ProcessorFactory] =
+    &[&batch::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY, &sched_spans::FACTORY];

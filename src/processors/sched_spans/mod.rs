@@ -1,0 +1,92 @@
+//! The `sched_spans` processor: selected cycles become spans, one trace per container and window.
+//!
+//! `window` gathers, `thread` orders, `trace` and `attributes` write OTLP, `ids` names. Refuses to know: kernels,
+//! who owns what, what is interesting (the receiver selected).
+
+mod attributes;
+mod ids;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod trace;
+mod window;
+
+use std::fs;
+
+use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
+
+use self::ids::Ids;
+pub use self::settings::{Attach, SchedSpansSettings};
+use self::trace::Maker;
+use self::window::{Window, Windows};
+use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+
+/// The `sched_spans` processor.
+pub const FACTORY: ProcessorFactory = ProcessorFactory {
+    name: "sched_spans",
+    aliases: &[],
+    about: "Selected scheduling cycles as spans, one trace per container and window",
+    stability: "alpha",
+    converts: &[(Signal::Sched, Signal::Traces)],
+    settings: Settings::of::<SchedSpansSettings>(),
+    build: |body, context| Ok(Box::new(SchedSpans::new(body.decode()?, context))),
+};
+
+/// Windows that are open.
+pub struct SchedSpans {
+    settings: SchedSpansSettings,
+    version: &'static str,
+    windows: Windows,
+    /// Made with the first batch: ids hold the boot id.
+    ids: Option<Ids>,
+    throttle_source: &'static str,
+}
+
+impl SchedSpans {
+    /// No window yet.
+    pub fn new(settings: SchedSpansSettings, context: &BuildContext) -> Self {
+        Self { settings, version: context.version, windows: Windows::default(), ids: None, throttle_source: "none" }
+    }
+
+    /// The key of the id hashes: the config's, else the machine's.
+    fn key(&self) -> Vec<u8> {
+        match self.settings.id_key.reveal() {
+            "" => fs::read("/etc/machine-id").unwrap_or_default(),
+            key => key.as_bytes().to_vec(),
+        }
+    }
+
+    fn traces(&self, ids: &Ids, windows: &[Window]) -> Vec<ResourceSpans> {
+        let maker = Maker {
+            ids,
+            max_spans: self.settings.max_spans_per_trace,
+            min_ns: self.settings.min_duration.as_ns(),
+            version: self.version,
+            throttle_source: self.throttle_source,
+        };
+        let traces = windows.iter().flat_map(|window| window.owners.values().map(move |part| (window, part)));
+        traces.flat_map(|(window, part)| maker.trace(window, part)).collect()
+    }
+}
+
+impl Processor for SchedSpans {
+    fn process(&mut self, data: Data, out: &mut Outbox) {
+        let Data::Sched(batch) = data else { return };
+        let key = self.ids.is_none().then(|| self.key());
+        let ids = self.ids.take().unwrap_or_else(|| Ids::new(&key.unwrap_or_default(), &batch.facts.boot_id));
+        self.throttle_source = batch.facts.throttle_source;
+        let complete = self.windows.take(&batch, self.settings.window.as_ns());
+        for window in &complete {
+            out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));
+        }
+        self.ids = Some(ids);
+    }
+
+    fn flush(&mut self, out: &mut Outbox) {
+        let open = self.windows.end();
+        if let Some(ids) = &self.ids {
+            out.send(Data::Traces(self.traces(ids, &open)));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Pure: one owner's window as the spans of one trace: root, threads, intervals.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+
+use super::attributes::{self, Names};
+use super::ids::{Ids, SpanId, TraceId};
+use super::thread::{self, Piece, Sums};
+use super::window::{OwnerWindow, ThreadWindow, Window};
+use crate::model::{ClockOffset, IntervalKind, Resource};
+use crate::pipeline::otlp;
+
+/// Kinds in the span id hash that are no interval.
+const ROOT: u8 = 255;
+const THREAD: u8 = 254;
+
+/// What a trace is made with.
+pub(super) struct Maker<'a> {
+    pub(super) ids: &'a Ids,
+    pub(super) max_spans: usize,
+    pub(super) min_ns: u64,
+    pub(super) version: &'a str,
+    pub(super) throttle_source: &'a str,
+}
+
+/// A thread with the pieces that become spans and what was left out.
+struct Row<'a> {
+    thread: &'a ThreadWindow,
+    tid: u32,
+    pieces: Vec<Piece<'a>>,
+    sums: Sums,
+    left_out: u64,
+}
+
+impl Maker<'_> {
+    /// The trace; its root is the first span of the first Resource.
+    pub(super) fn trace(&self, window: &Window, part: &OwnerWindow) -> Vec<ResourceSpans> {
+        let trace = self.ids.trace(&part.owner.key, window.start_ns);
+        let root = self.ids.span(trace, 0, ROOT, window.start_ns);
+        let mut rows = self.rows(part);
+        self.cut(&mut rows);
+        let names = Names { window, owner: &part.owner, throttle_source: self.throttle_source };
+        let mut resources =
+            vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, part, &names)])];
+        for row in &rows {
+            let resource = row.thread.process.as_ref().map_or(&part.owner.resource, |process| &process.resource);
+            let spans = self.thread_spans(trace, root, row, &names);
+            match resources.iter_mut().skip(1).find(|known| known.resource.as_ref() == Some(&otlp::resource(resource)))
+            {
+                Some(known) => known.scope_spans.iter_mut().take(1).for_each(|scope| scope.spans.extend(spans.clone())),
+                None => resources.push(self.resource(resource, spans)),
+            }
+        }
+        resources
+    }
+
+    fn rows<'a>(&self, part: &'a OwnerWindow) -> Vec<Row<'a>> {
+        let rows = part.threads.iter().map(|((tid, _), thread)| {
+            let mut sums = Sums::default();
+            let (mut kept, mut left_out) = (Vec::new(), 0);
+            for piece in thread::pieces(&thread.cycles) {
+                sums.add(piece.interval);
+                if piece.interval.end.since(piece.interval.start) >= self.min_ns {
+                    kept.push(piece);
+                } else {
+                    left_out += 1;
+                }
+            }
+            for cycle in &thread.cycles {
+                let side = if cycle.run_end.involuntary() { &mut sums.involuntary } else { &mut sums.voluntary };
+                *side += 1;
+            }
+            Row { thread, tid: *tid, pieces: kept, sums, left_out }
+        });
+        rows.collect()
+    }
+
+    /// Over the bound the most interesting intervals stay.
+    fn cut(&self, rows: &mut Vec<Row<'_>>) {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.pieces.len()));
+        let room = self.max_spans.saturating_sub(1 + rows.len());
+        let mut all: Vec<(usize, Piece<'_>)> =
+            rows.iter().enumerate().flat_map(|(at, row)| row.pieces.iter().map(move |piece| (at, *piece))).collect();
+        if thread::keep(&mut all, room) == 0 {
+            return;
+        }
+        for (at, row) in rows.iter_mut().enumerate() {
+            let before = row.pieces.len();
+            row.pieces = all.iter().filter(|(of, _)| *of == at).map(|(_, piece)| *piece).collect();
+            row.pieces.sort_by_key(|piece| piece.interval.start);
+            row.left_out += (before - row.pieces.len()) as u64;
+        }
+        if rows.len() + 1 > self.max_spans {
+            rows.truncate(self.max_spans - 1);
+        }
+    }
+
+    fn thread_spans(&self, trace: TraceId, root: SpanId, row: &Row<'_>, names: &Names<'_>) -> Vec<Span> {
+        let offset = names.window.offset;
+        let id = self.ids.span(trace, row.tid, THREAD, names.window.start_ns);
+        let comm = row.thread.cycles.last().map_or("", |cycle| cycle.task.comm.as_ref());
+        let mut parent = span(trace, id, Some(root), format!("sched.thread {}", attributes::without_digits(comm)));
+        let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0);
+        let last = row.pieces.last().map(|piece| offset.wall(piece.interval.end).0);
+        parent.start_time_unix_nano = first.unwrap_or(names.window.start_ns).max(names.window.start_ns);
+        parent.end_time_unix_nano = last.unwrap_or(names.window.start_ns).max(parent.start_time_unix_nano);
+        parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out);
+        let mut spans = vec![parent];
+        spans.extend(row.pieces.iter().map(|piece| self.interval_span(trace, id, row.tid, piece, names, offset)));
+        spans
+    }
+
+    fn interval_span(
+        &self,
+        trace: TraceId,
+        parent: SpanId,
+        tid: u32,
+        piece: &Piece<'_>,
+        names: &Names<'_>,
+        offset: ClockOffset,
+    ) -> Span {
+        let (name, kind) = match piece.interval.kind {
+            IntervalKind::Run => ("sched.run", 0),
+            IntervalKind::Wait => ("sched.wait", 1),
+            IntervalKind::Throttle => ("sched.throttle", 2),
+            IntervalKind::Block => ("sched.block", 3),
+        };
+        let start = offset.wall(piece.interval.start).0;
+        let mut made = span(trace, self.ids.span(trace, tid, kind, start), Some(parent), name.to_owned());
+        made.start_time_unix_nano = start;
+        made.end_time_unix_nano = offset.wall(piece.interval.end).0;
+        made.attributes = attributes::interval(piece, names);
+        made
+    }
+
+    fn resource(&self, from: &Resource, spans: Vec<Span>) -> ResourceSpans {
+        ResourceSpans {
+            resource: Some(otlp::resource(from)),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(otlp::scope(self.version, self.throttle_source)),
+                spans,
+                schema_url: otlp::SCHEMA_URL.into(),
+            }],
+            schema_url: otlp::SCHEMA_URL.into(),
+        }
+    }
+}
+
+fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], part: &OwnerWindow, names: &Names<'_>) -> Span {
+    let mut sums = Sums::default();
+    let mut left_out = 0;
+    for row in rows {
+        sums.merge(&row.sums);
+        left_out += row.left_out;
+    }
+    let mut root = span(trace, id, None, "sched.window".to_owned());
+    root.start_time_unix_nano = names.window.start_ns;
+    root.end_time_unix_nano = names.window.start_ns + names.window.length_ns;
+    root.attributes = attributes::root(part, &sums, left_out, names);
+    root
+}
+
+fn span(trace: TraceId, id: SpanId, parent: Option<SpanId>, name: String) -> Span {
+    Span {
+        trace_id: trace.to_vec(),
+        span_id: id.to_vec(),
+        parent_span_id: parent.map(|parent| parent.to_vec()).unwrap_or_default(),
+        name,
+        kind: SpanKind::Internal as i32,
+        attributes: Vec::<KeyValue>::new(),
+        ..Span::default()
+    }
+}
