@@ -21,5 +21,5 @@ pub use node::Node;
 pub use problem::{Position, Problem, Problems};
 pub use resolve::{Resolved, resolve, resolve_documents};
 pub use section::{Body, Checker, Section};
-pub use source::{Document, Environment, Host};
+pub use source::{Document, Environment, ProcessEnvironment};
 pub use values::{Opaque, Period};

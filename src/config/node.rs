@@ -79,6 +79,11 @@ impl Node {
         matches!(&self.value, Value::Scalar(scalar) if scalar.plain && typed(&scalar.text) == Typed::Null)
     }
 
+    /// Keys and values.
+    pub const fn is_map(&self) -> bool {
+        matches!(self.value, Value::Map(_))
+    }
+
     /// The entries of a map; none for anything else.
     pub fn entries(&self) -> &[Entry] {
         match &self.value {

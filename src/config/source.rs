@@ -20,9 +20,9 @@ pub trait Environment {
 
 /// The process's own variables and files.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Host;
+pub struct ProcessEnvironment;
 
-impl Environment for Host {
+impl Environment for ProcessEnvironment {
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }

@@ -7,6 +7,7 @@ pub mod data;
 pub mod delivery;
 pub mod export;
 pub mod factory;
+pub mod graph;
 pub mod host;
 pub mod listen;
 pub mod otlp;
@@ -21,6 +22,7 @@ pub use factory::{
     BuildContext, BuiltExporter, Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory,
     Settings,
 };
+pub use graph::{ComponentType, plan};
 pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
 pub use listen::listen;
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};

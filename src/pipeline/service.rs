@@ -57,6 +57,8 @@ pub struct PipelineSettings {
     pub exporters: Vec<String>,
 }
 
+impl Section for PipelineSettings {}
+
 /// What the agent tells about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
