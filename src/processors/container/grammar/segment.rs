@@ -36,47 +36,48 @@ pub(super) enum Place {
     Machine,
 }
 
-/// Components that are no container themselves and tell what comes below.
-const PLACES: [(&str, Place); 20] = [
-    ("docker", Place::Docker),
-    ("moby", Place::Docker),
-    ("k8s.io", Place::Cri),
-    ("buildkit", Place::Buildkit),
-    ("garden", Place::Garden),
-    ("lxc", Place::Lxc),
-    ("lxc.payload", Place::Lxc),
-    ("lxc.monitor", Place::NoContainers),
-    ("lxc.pivot", Place::NoContainers),
-    ("ecs", Place::Ecs),
-    ("mesos", Place::Mesos),
-    ("kubepods", Place::Kubepods),
-    ("kubepods.slice", Place::Kubepods),
-    ("burstable", Place::Burstable),
-    ("besteffort", Place::BestEffort),
-    // podman by the cgroupfs driver: a bare id below it is a pod's
-    ("libpod_parent", Place::NoContainers),
-    ("kata_overhead", Place::NoContainers),
-    ("kata_overhead.slice", Place::NoContainers),
-    ("firecracker", Place::NoContainers),
-    ("conmon", Place::NoContainers),
-];
+/// Components that are no container themselves and tell what comes below. A `match`, not a list: compared
+/// by length first, in line.
+fn place_of(component: &str) -> Option<Place> {
+    Some(match component {
+        "docker" | "moby" => Place::Docker,
+        "k8s.io" => Place::Cri,
+        "buildkit" => Place::Buildkit,
+        "garden" => Place::Garden,
+        "lxc" | "lxc.payload" => Place::Lxc,
+        "ecs" => Place::Ecs,
+        "mesos" => Place::Mesos,
+        "kubepods" | "kubepods.slice" => Place::Kubepods,
+        "burstable" => Place::Burstable,
+        "besteffort" => Place::BestEffort,
+        "lxc.monitor" | "lxc.pivot" => Place::NoContainers,
+        // podman by the cgroupfs driver: a bare id below it is a pod's
+        "libpod_parent" | "conmon" => Place::NoContainers,
+        "kata_overhead" | "kata_overhead.slice" | "firecracker" => Place::NoContainers,
+        _ => return None,
+    })
+}
 
-/// What stands before `-<64 hex>` in a scope or a directory; `None`: a monitor.
-const PREFIXES: [(&str, Option<Runtime>); 13] = [
-    ("docker", Some(Runtime::Docker)),
-    ("cri-containerd", Some(Runtime::Containerd)),
-    ("containerd", Some(Runtime::Containerd)),
-    ("nerdctl", Some(Runtime::Containerd)),
-    ("crio", Some(Runtime::Crio)),
-    ("libpod", Some(Runtime::Podman)),
-    ("libpod-payload", Some(Runtime::Podman)),
-    ("kata", Some(Runtime::Kata)),
-    ("buildkit", Some(Runtime::Buildkit)),
-    ("crio-conmon", None),
-    ("libpod-conmon", None),
-    ("cri-o-conmon", None),
-    ("conmon", None),
-];
+/// What stands before `-<64 hex>` in a scope or a directory.
+enum Prefix {
+    /// A container's.
+    Of(Runtime),
+    /// A monitor's.
+    Monitor,
+}
+
+fn prefix_of(word: &str) -> Option<Prefix> {
+    Some(match word {
+        "docker" => Prefix::Of(Runtime::Docker),
+        "cri-containerd" | "containerd" | "nerdctl" => Prefix::Of(Runtime::Containerd),
+        "crio" => Prefix::Of(Runtime::Crio),
+        "libpod" | "libpod-payload" => Prefix::Of(Runtime::Podman),
+        "kata" => Prefix::Of(Runtime::Kata),
+        "buildkit" => Prefix::Of(Runtime::Buildkit),
+        "crio-conmon" | "cri-o-conmon" | "libpod-conmon" | "conmon" => Prefix::Monitor,
+        _ => return None,
+    })
+}
 
 /// libvirt's and vmspawn's names for machines that are virtual.
 const VIRTUAL_MACHINES: [&str; 7] = ["qemu-", "ch-", "xen-", "kvm-", "vz-", "bhyve-", "vbox-"];
@@ -103,19 +104,14 @@ pub(super) fn classify<'a>(component: &'a str, place: Place) -> Segment<'a> {
     if let Some(named) = by_place(component, place) {
         return named;
     }
-    if component.len() <= LONGEST_PLACE_BYTES
-        && let Some((_, place)) = PLACES.iter().find(|(word, _)| *word == component)
-    {
-        return Segment::Place(*place);
+    if let Some(place) = place_of(component) {
+        return Segment::Place(place);
     }
     if component.len() >= 64 {
         return by_hash(component, place);
     }
     by_name(component)
 }
-
-/// Longer components are not looked up in [`PLACES`].
-const LONGEST_PLACE_BYTES: usize = 20;
 
 /// Names that only mean something below a certain parent.
 fn by_place<'a>(component: &'a str, place: Place) -> Option<Segment<'a>> {
@@ -160,10 +156,10 @@ fn by_hash(component: &str, place: Place) -> Segment<'_> {
         Some(b'-' | b':') => {
             let prefix = before.get(..before.len() - 1).unwrap_or_default();
             // "slice:prefix:id", taken literally by a runtime whose driver is not systemd's
-            let prefix = prefix.rsplit(':').next().unwrap_or(prefix);
-            match PREFIXES.iter().find(|(word, _)| *word == prefix) {
-                Some((_, None)) => return Segment::Monitor,
-                Some((_, runtime)) => *runtime,
+            let prefix = if scope { prefix } else { prefix.rsplit(':').next().unwrap_or(prefix) };
+            match prefix_of(prefix) {
+                Some(Prefix::Monitor) => return Segment::Monitor,
+                Some(Prefix::Of(runtime)) => Some(runtime),
                 None if scope || before.ends_with(':') => None,
                 None => return by_name(component),
             }
@@ -225,9 +221,9 @@ fn named(name: Cow<'_, str>, runtime: Runtime) -> Segment<'_> {
     Segment::Container(Container { id: name.clone(), name: Some(name), runtime: Some(runtime) })
 }
 
-/// Lower-case hex digits only, and at least one.
+/// Lower-case hex digits only, and at least one. A fold, not `all`: without a branch it is vectorised.
 pub(super) fn is_hex(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    !bytes.is_empty() && bytes.iter().fold(true, |hex, byte| hex & matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// `<32 hex>-<digits>`, what Fargate calls a DockerId.

@@ -2,27 +2,12 @@
 
 use std::borrow::Cow;
 
-/// Unit types that can own a cgroup or be spelled as a path component; `slice` is asked apart.
-const UNIT_SUFFIXES: [&str; 11] = [
-    ".service",
-    ".scope",
-    ".mount",
-    ".swap",
-    ".socket",
-    ".target",
-    ".timer",
-    ".path",
-    ".automount",
-    ".device",
-    ".snapshot",
-];
-
 /// systemd's limit of a unit name, bytes.
 const UNIT_NAME_MAX_BYTES: usize = 255;
 
 /// Whether a component is a slice: those are passed over in the search for the unit.
 pub(super) fn is_slice(component: &str) -> bool {
-    component.len() > ".slice".len() && component.ends_with(".slice") && has_unit_bytes(component)
+    component.len() > ".slice".len() && component.ends_with(".slice")
 }
 
 /// Whether a component is the name of a unit that is no slice.
@@ -31,16 +16,42 @@ pub(super) fn is_unit(component: &str) -> bool {
     let (stem, suffix) = component.split_at(dot);
     !stem.is_empty()
         && component.len() <= UNIT_NAME_MAX_BYTES
-        && UNIT_SUFFIXES.contains(&suffix)
+        && is_unit_type(suffix)
         && !stem.starts_with('@')
         && has_unit_bytes(component)
 }
 
+/// Unit types that can be spelled as a path component; slices are asked apart.
+fn is_unit_type(suffix: &str) -> bool {
+    matches!(
+        suffix,
+        ".service"
+            | ".scope"
+            | ".mount"
+            | ".swap"
+            | ".socket"
+            | ".target"
+            | ".timer"
+            | ".path"
+            | ".automount"
+            | ".device"
+    )
+}
+
 /// The characters that systemd allows in unit names.
+const UNIT_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let value = byte as u8;
+        table[byte] = value.is_ascii_alphanumeric() || matches!(value, b':' | b'-' | b'_' | b'.' | b'\\' | b'@');
+        byte += 1;
+    }
+    table
+};
+
 fn has_unit_bytes(component: &str) -> bool {
-    component
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'-' | b'_' | b'.' | b'\\' | b'@'))
+    component.bytes().fold(true, |valid, byte| valid & UNIT_BYTES[usize::from(byte)])
 }
 
 /// Undoes `\x2d` and the like; what is no valid escape stays as it is. Not UTF-8 afterwards: replaced.

@@ -9,8 +9,15 @@ pub fn parse_path(path: &str) -> Identity<'_> {
     let path = path.strip_suffix('\n').unwrap_or(path);
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let mut walk = Walk::default();
-    for component in path.split('/').filter(|component| !component.is_empty() && *component != "..") {
-        walk.step(component);
+    let mut rest = path;
+    while !rest.is_empty() {
+        // by bytes: components are short, and a search for a char is set up anew for each
+        let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+        let (component, tail) = rest.split_at(end);
+        if !component.is_empty() && component != ".." {
+            walk.step(component);
+        }
+        rest = tail.get(1..).unwrap_or_default();
     }
     walk.finish()
 }
@@ -76,15 +83,17 @@ impl<'a> Walk<'a> {
             self.place = Place::Anywhere;
             return true;
         }
-        let Some(at) = component.find(".slice") else { return false };
-        let (slice, rest) = component.split_at(at + ".slice".len());
-        if let Some((uid, qos)) = pod::of_slice(slice) {
-            self.found.pod_uid = Some(uid);
-            self.found.qos = Some(qos);
-            self.place = Place::Anywhere;
-            return rest.is_empty();
-        }
-        false
+        // "slice:prefix:id", taken literally by a runtime whose driver is not systemd's, holds a container too
+        let slice = match component.ends_with(".slice") {
+            true => component,
+            false if component.len() > 64 => component.split(':').next().unwrap_or(component),
+            false => return false,
+        };
+        let Some((uid, qos)) = pod::of_slice(slice) else { return false };
+        self.found.pod_uid = Some(uid);
+        self.found.qos = Some(qos);
+        self.place = Place::Anywhere;
+        slice.len() == component.len()
     }
 
     fn enter(&mut self, container: Container<'a>) {
