@@ -10,4 +10,4 @@ use crate::pipeline::ProcessorFactory;
 
 /// Every processor type.
 pub const FACTORIES: &[&ProcessorFactory] =
-    &[&batch::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY, &sched_spans::FACTORY];
+    &[&batch::FACTORY, &container::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY, &sched_spans::FACTORY];

@@ -1,4 +1,178 @@
 //! The `container` processor: every cgroup of a batch gets its owner, every process its Resource.
+//!
+//! [`grammar`] reads paths, [`owners`] and [`processes`] keep what was found, [`names`] and [`kubernetes`]
+//! learn names in the background; a batch never waits for them. Refuses to know: OTLP, other components.
 
 pub mod attributes;
+mod cache;
+mod environ;
 pub mod grammar;
+mod host;
+mod identity;
+pub mod kubernetes;
+pub mod names;
+mod owner;
+mod owners;
+mod proc_files;
+mod processes;
+mod service;
+pub mod settings;
+mod sources;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::cache::Cache;
+use self::identity::Known;
+use self::owners::{Budget, OwnerSettings, Owners};
+use self::proc_files::ProcFiles;
+use self::processes::Processes;
+use self::settings::ContainerSettings;
+use self::sources::Sources;
+use crate::config::Body;
+use crate::model::{Owner, Resource, SchedBatch};
+use crate::pipeline::factory::Built;
+use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+use crate::telemetry::{Meter, Telemetry};
+
+/// `container`.
+pub const FACTORY: ProcessorFactory = ProcessorFactory {
+    name: "container",
+    aliases: &[],
+    about: "Names the container, pod, systemd unit and process of everything that is measured",
+    stability: "alpha",
+    converts: &[(Signal::Sched, Signal::Sched)],
+    settings: Settings::of::<ContainerSettings>(),
+    build: |body: &Body, context: &BuildContext| -> Built<dyn Processor> {
+        Ok(Box::new(Container::new(&body.decode()?, context, Path::new("/"))))
+    },
+};
+
+/// Processes that are read from `/proc` in one batch at most: a start with 10,000 of them is spread over some.
+const READS_PER_BATCH: usize = 512;
+/// How often unused entries are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+struct Container {
+    host: Arc<Owner>,
+    owners: Owners,
+    processes: Processes,
+    files: ProcFiles,
+    sources: Sources,
+    ttl: Duration,
+    swept: Instant,
+}
+
+impl Container {
+    /// A processor of a host whose files lie below `root`.
+    fn new(settings: &ContainerSettings, context: &BuildContext, root: &Path) -> Self {
+        let node = sources::node_name(&settings.kubernetes);
+        let attributes = host::attributes(root, node.as_deref());
+        let files = ProcFiles::new(&root.join("proc"));
+        if !files.is_trusted() {
+            tracing::warn!(
+                "in a pid namespace of its own the agent cannot read processes of the host: they are known by \
+                 their cgroup only; give it the host's (hostPID: true in Kubernetes, --pid host with docker)"
+            );
+        }
+        let (sources, book, pods) = Sources::new(settings, context);
+        let caches = Caches { settings, telemetry: &context.telemetry, id: &context.id };
+        let unknown = context.telemetry.counter(
+            "otelcol_processor_container_cgroups_unknown",
+            "{cgroup}",
+            &[("processor", context.id.as_ref())],
+        );
+        let late = context.telemetry.counter(
+            "otelcol_processor_container_names_late",
+            "{owner}",
+            &[("processor", context.id.as_ref())],
+        );
+        let owner_settings = OwnerSettings {
+            name_wait: settings.name_wait.0,
+            environment: settings.environment.clone(),
+            host: attributes.clone(),
+        };
+        let of_cgroups = (caches.make("cgroups"), caches.make("owners"));
+        Self {
+            host: host_owner(&attributes),
+            owners: Owners::new(owner_settings, of_cgroups, book, pods, (unknown, late)),
+            processes: Processes::new(caches.make("processes"), settings.environment.clone(), attributes),
+            files,
+            sources,
+            ttl: settings.cache_ttl_after_exit.0,
+            swept: Instant::now(),
+        }
+    }
+
+    fn attribute(&mut self, batch: &mut SchedBatch, now: Instant) {
+        let mut budget = Budget(READS_PER_BATCH);
+        self.owners.take_news(now);
+        let mut tasks = std::collections::HashMap::new();
+        for cycle in &batch.cycles {
+            tasks.entry(cycle.cgroup).or_insert(cycle.task.process);
+        }
+        for (key, facts) in &batch.cgroups {
+            let task = tasks.get(key).copied();
+            if let Some(owner) = self.owners.resolve(*key, facts, task, &self.files, &mut budget, now) {
+                batch.owners.insert(*key, owner);
+            }
+        }
+        for cycle in &batch.cycles {
+            let task = &cycle.task;
+            // a leader's cycle decides where threads of a process live in several cgroups
+            if batch.processes.contains_key(&task.process) && task.tid != task.process.pid {
+                continue;
+            }
+            let owner = batch.owners.get(&cycle.cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
+            let clock = (batch.offset, now);
+            let process = self.processes.resolve(task, owner, &self.files, &mut budget, clock);
+            batch.processes.insert(task.process, process);
+        }
+        batch.host = Some(Arc::clone(&self.host));
+        if now.saturating_duration_since(self.swept) >= SWEEP_INTERVAL {
+            self.swept = now;
+            self.owners.sweep(now, self.ttl);
+            self.processes.sweep(now, self.ttl);
+        }
+    }
+}
+
+impl Processor for Container {
+    fn process(&mut self, data: Data, out: &mut Outbox) {
+        let Data::Sched(mut batch) = data else {
+            // the graph lets nothing else in
+            return out.send(data);
+        };
+        self.sources.start();
+        self.attribute(Arc::make_mut(&mut batch), Instant::now());
+        out.send(Data::Sched(batch));
+    }
+}
+
+/// The owner of what is in no container and no unit.
+fn host_owner(attributes: &Resource) -> Arc<Owner> {
+    let known = Known::host();
+    let facts =
+        owner::Facts { known: &known, names: None, pod: None, published: None, executable: None, host: attributes };
+    Arc::new(owner::build(&facts, false))
+}
+
+/// Makes caches of the configured size with their meters.
+struct Caches<'a> {
+    settings: &'a ContainerSettings,
+    telemetry: &'a Telemetry,
+    id: &'a str,
+}
+
+impl Caches<'_> {
+    fn make<K: Eq + std::hash::Hash + Clone, V>(&self, name: &'static str) -> Cache<K, V> {
+        let of = [("processor", self.id), ("cache", name)];
+        let entries: Meter = self.telemetry.gauge("otelcol_processor_container_cache_entries", "{entry}", &of);
+        let evicted = self.telemetry.counter("otelcol_processor_container_cache_evictions", "{entry}", &of);
+        Cache::new(self.settings.cache_size, entries, evicted)
+    }
+}
+
+#[cfg(test)]
+mod tests;

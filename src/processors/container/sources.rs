@@ -1,0 +1,46 @@
+//! The background tasks that learn names: made with the processor, started with its first batch, ended with it.
+
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use super::kubernetes::PodStore;
+use super::names::Book;
+use super::settings::{ContainerSettings, KubernetesSettings};
+use crate::pipeline::BuildContext;
+
+/// A source that waits for its start.
+type Task = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// All sources of one processor; dropping them ends them.
+pub(super) struct Sources {
+    waiting: Vec<Task>,
+    running: JoinSet<()>,
+}
+
+impl Sources {
+    /// The sources that the settings ask for, with the places where they put what they learn.
+    pub(super) fn new(settings: &ContainerSettings, context: &BuildContext) -> (Self, Book, PodStore) {
+        let builder = Book::builder(settings.cache_size, &context.telemetry, &context.id);
+        let waiting: Vec<Task> = Vec::new();
+        let book = builder.finish();
+        (Self { waiting, running: JoinSet::new() }, book, PodStore::new(false))
+    }
+
+    /// Starts what has not been started; without a runtime (a replay in a test) nothing is asked.
+    pub(super) fn start(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            for task in self.waiting.drain(..) {
+                self.running.spawn_on(task, &runtime);
+            }
+        }
+    }
+}
+
+/// The name of this node: the settings', else `K8S_NODE_NAME` of the agent's own environment.
+pub(super) fn node_name(settings: &KubernetesSettings) -> Option<String> {
+    let given = Some(settings.node.clone()).filter(|node| !node.is_empty());
+    given.or_else(|| std::env::var("K8S_NODE_NAME").ok()).filter(|node| !node.is_empty())
+}
