@@ -5,7 +5,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource as OtlpResource;
 
-use crate::model::{Resource, Value};
+use crate::model::{HostFacts, Resource, Value};
 
 /// Schema of the semantic conventions that our attribute names follow.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
@@ -94,12 +94,15 @@ pub fn resource(from: &Resource) -> OtlpResource {
     OtlpResource { attributes, ..OtlpResource::default() }
 }
 
-/// The scope of scheduling telemetry; says how throttled time was told apart.
-pub fn scope(version: &str, throttle_source: &str) -> InstrumentationScope {
+/// The scope of scheduling telemetry; says how it was measured and how throttled time was told apart.
+pub fn scope(version: &str, facts: &HostFacts) -> InstrumentationScope {
     InstrumentationScope {
         name: SCOPE.to_owned(),
         version: version.to_owned(),
-        attributes: vec![attribute("linux.sched.throttle.source", throttle_source)],
+        attributes: vec![
+            attribute("linux.sched.backend", facts.backend),
+            attribute("linux.sched.throttle.source", facts.throttle_source),
+        ],
         ..InstrumentationScope::default()
     }
 }

@@ -19,7 +19,7 @@ use self::ledger::{Ledger, Series};
 pub use self::settings::SchedMetricsSettings;
 use self::settings::Temporality;
 use crate::config::Period;
-use crate::model::{Owner, OwnerKind, Resource, SchedBatch, WallNs};
+use crate::model::{HostFacts, Owner, OwnerKind, Resource, SchedBatch, WallNs};
 use crate::pipeline::otlp::{self, attribute, seconds};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 
@@ -73,12 +73,12 @@ impl SchedMetrics {
         self.ledger.collect(batch, &self.host);
         self.ledger.charge(batch);
         let time = batch.offset.wall(collection.at);
-        let source = batch.facts.throttle_source;
+        let facts = &batch.facts;
         let over = Period(Duration::from_nanos(batch.facts.starvation_ns)).to_string();
         let mut all = Vec::new();
         for old in &self.ledger.ended {
             let frame = Frame { settings: &self.settings, start: old.start, time, last: true };
-            all.push(self.wrap(&old.owner, encode::totals(&frame, &old.totals(), &over), source));
+            all.push(self.wrap(&old.owner, encode::totals(&frame, &old.totals(), &over), facts));
         }
         let mut hosts = Vec::new();
         for series in self.ledger.series.values_mut() {
@@ -90,7 +90,7 @@ impl SchedMetrics {
             if owner.kind == OwnerKind::Host {
                 metrics.extend(lost.clone());
             }
-            all.push(self.wrap(&owner, metrics, source));
+            all.push(self.wrap(&owner, metrics, facts));
         }
         self.ledger.sweep();
         all
@@ -109,11 +109,11 @@ impl SchedMetrics {
         encode::losses(&Frame { settings: &self.settings, start, time, last: false }, &losses)
     }
 
-    fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, source: &str) -> ResourceMetrics {
+    fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, facts: &HostFacts) -> ResourceMetrics {
         ResourceMetrics {
             resource: Some(otlp::resource(&owner.resource)),
             scope_metrics: vec![ScopeMetrics {
-                scope: Some(otlp::scope(self.version, source)),
+                scope: Some(otlp::scope(self.version, facts)),
                 metrics,
                 schema_url: otlp::SCHEMA_URL.into(),
             }],

@@ -13,6 +13,7 @@ mod trace;
 mod window;
 
 use std::fs;
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
 
@@ -20,6 +21,7 @@ use self::ids::Ids;
 pub use self::settings::{Attach, SchedSpansSettings};
 use self::trace::Maker;
 use self::window::{Window, Windows};
+use crate::model::HostFacts;
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 
 /// The `sched_spans` processor.
@@ -40,13 +42,13 @@ pub struct SchedSpans {
     windows: Windows,
     /// Made with the first batch: ids hold the boot id.
     ids: Option<Ids>,
-    throttle_source: &'static str,
+    facts: Arc<HostFacts>,
 }
 
 impl SchedSpans {
     /// No window yet.
     pub fn new(settings: SchedSpansSettings, context: &BuildContext) -> Self {
-        Self { settings, version: context.version, windows: Windows::default(), ids: None, throttle_source: "none" }
+        Self { settings, version: context.version, windows: Windows::default(), ids: None, facts: Arc::default() }
     }
 
     /// The key of the id hashes: the config's, else the machine's.
@@ -63,7 +65,7 @@ impl SchedSpans {
             max_spans: self.settings.max_spans_per_trace,
             min_ns: self.settings.min_duration.as_ns(),
             version: self.version,
-            throttle_source: self.throttle_source,
+            facts: &self.facts,
         };
         let traces = windows.iter().flat_map(|window| window.owners.values().map(move |part| (window, part)));
         traces.flat_map(|(window, part)| maker.trace(window, part)).collect()
@@ -75,7 +77,7 @@ impl Processor for SchedSpans {
         let Data::Sched(batch) = data else { return };
         let key = self.ids.is_none().then(|| self.key());
         let ids = self.ids.take().unwrap_or_else(|| Ids::new(&key.unwrap_or_default(), &batch.facts.boot_id));
-        self.throttle_source = batch.facts.throttle_source;
+        self.facts = Arc::clone(&batch.facts);
         let complete = self.windows.take(&batch, self.settings.window.as_ns());
         for window in &complete {
             out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));

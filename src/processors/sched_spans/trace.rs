@@ -8,7 +8,7 @@ use super::attributes::{self, Names};
 use super::ids::{Ids, SpanId, TraceId};
 use super::thread::{self, Piece, Sums};
 use super::window::{OwnerWindow, ThreadWindow, Window};
-use crate::model::{ClockOffset, IntervalKind, Resource};
+use crate::model::{ClockOffset, HostFacts, IntervalKind, Resource};
 use crate::pipeline::otlp;
 
 /// Kinds in the span id hash that are no interval.
@@ -21,7 +21,7 @@ pub(super) struct Maker<'a> {
     pub(super) max_spans: usize,
     pub(super) min_ns: u64,
     pub(super) version: &'a str,
-    pub(super) throttle_source: &'a str,
+    pub(super) facts: &'a HostFacts,
 }
 
 /// A thread with the pieces that become spans and what was left out.
@@ -40,7 +40,7 @@ impl Maker<'_> {
         let root = self.ids.span(trace, 0, ROOT, window.start_ns);
         let mut rows = self.rows(part);
         self.cut(&mut rows);
-        let names = Names { window, owner: &part.owner, throttle_source: self.throttle_source };
+        let names = Names { window, owner: &part.owner, throttle_source: self.facts.throttle_source };
         let mut resources =
             vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, part, &names)])];
         for row in &rows {
@@ -138,7 +138,7 @@ impl Maker<'_> {
         ResourceSpans {
             resource: Some(otlp::resource(from)),
             scope_spans: vec![ScopeSpans {
-                scope: Some(otlp::scope(self.version, self.throttle_source)),
+                scope: Some(otlp::scope(self.version, self.facts)),
                 spans,
                 schema_url: otlp::SCHEMA_URL.into(),
             }],

@@ -86,7 +86,7 @@ impl Reader {
         let assembler = RefCell::new(Assembler::default());
         let slots = |slot: u32| slot_key(driver, slot);
         let ring = driver.ring(|record| assembler.borrow_mut().record(record, &slots))?;
-        let (mut next_collection, mut next_sync) = (Instant::now() + self.pace.collection, Instant::now());
+        let (mut next_collection, mut next_sync) = (self.next_collection(), Instant::now());
         let mut last_cycles = None::<Instant>;
         loop {
             let now = Instant::now();
@@ -106,9 +106,9 @@ impl Reader {
                 last_cycles = Some(now);
             }
             let collection = if ending || Instant::now() >= next_collection {
-                next_collection += self.pace.collection;
-                next_collection = next_collection.max(Instant::now());
-                Some(self.collect(driver)?)
+                let collected = self.collect(driver)?;
+                next_collection = self.next_collection();
+                Some(collected)
             } else {
                 None
             };
@@ -121,6 +121,16 @@ impl Reader {
                 return Ok(());
             }
         }
+    }
+
+    /// Collections fall on multiples of the interval in wall time, where trace windows end: a window's sums
+    /// are then totals of its own time.
+    fn next_collection(&self) -> Instant {
+        let interval = u64::try_from(self.pace.collection.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let wall = self.offset.wall(clock::boot_now()).0;
+        // a read that comes a moment early belongs to the multiple it was meant for
+        let past = (wall + 5_000_000) % interval;
+        Instant::now() + Duration::from_nanos(interval - past + 5_000_000)
     }
 
     fn cgroup_events(&mut self, assembled: &Assembled) {
