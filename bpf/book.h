@@ -137,7 +137,7 @@ static __always_inline void add_open(struct task_struct *p, struct task_state *s
 			slot->open_d += block;
 		else if (state->block_state == STATE_T)
 			slot->open_t += block;
-		else
+		else if (state->block_state == STATE_OTHER)
 			slot->open_other += block;
 	}
 }

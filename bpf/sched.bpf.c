@@ -64,8 +64,9 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 			totals->stolen += run - executed;
 	}
 	u32 end = run_end(cpu, prev, prev_state);
-	if (end == END_BLOCKED && prev_state != 1) {
-		/* sleeps other than S are rare enough to note their begin */
+	if (end == END_BLOCKED && prev_state && state_of(prev_state) != STATE_S) {
+		/* sleeps other than S are rare enough to note their begin; state 0 here is a sleep that a pending
+		 * signal cancelled: counted as voluntary, yet still runnable */
 		struct task_state *state = bpf_task_storage_get(&tasks, prev, 0, 0);
 		if (state) {
 			state->block_start = now;
