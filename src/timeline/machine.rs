@@ -2,7 +2,8 @@
 //!
 //! It is told times and never reads a clock. Events of one CPU come in the order in which they happened;
 //! those of different CPUs may be out of order by the skew of their clocks. Nothing is invented over a
-//! gap: after one, every open wait and block is in doubt, and so are the runs on the CPUs it touched.
+//! gap. Where the source says that it lost events, every open wait and block is in doubt, and so are the
+//! runs on the CPUs it names. Where a switch is found missing, it is the CPU's run and the waits queued there.
 //! Throttled time cannot be told from these events (`Cycle::throttled_ns` is `None`, waits include it).
 
 use std::sync::Arc;
@@ -42,6 +43,8 @@ struct Slot {
     running: Option<u32>,
     last: BootNs,
     seen: bool,
+    /// How often a switch was missed here: who was queued here before may have run unseen.
+    missed: u64,
 }
 
 /// The machine. See the module for what it promises.
@@ -49,8 +52,8 @@ struct Slot {
 pub struct Machine {
     slots: Vec<Slot>,
     threads: Threads,
-    /// How many gaps there were: a phase that began before the latest is in doubt.
-    gaps: u64,
+    /// How often the source lost events: a wait or block that began before the latest loss is in doubt.
+    losses: u64,
     discards: Discards,
     switches: u64,
     now: BootNs,
@@ -70,16 +73,12 @@ impl Machine {
         self.now = self.now.max(record.at);
         let at = record.at;
         if let Some(current) = record.current {
-            self.learn_process(current);
+            self.check_current(cpu, current, &record.event);
         }
         match record.event {
             Event::Switch { prev, out: state, next } => self.on_switch(at, cpu, (prev, state, next), out),
-            Event::Wakeup { task, kind, .. } => self.on_wakeup(record, cpu, task, kind, out),
-            Event::Migrate { task, .. } => {
-                if let Some(thread) = self.known(task, at, out) {
-                    thread.totals.migrations += 1;
-                }
-            }
+            Event::Wakeup { task, kind, target_cpu } => self.on_wakeup(record, cpu, task, (kind, target_cpu), out),
+            Event::Migrate { task, to } => self.on_migrate(at, task, to, out),
             Event::Fork { parent, child, same_process } => self.on_fork(at, parent, child, same_process, out),
             Event::Exit { task } | Event::Rename { task } => {
                 self.known(task, at, out);
@@ -100,6 +99,7 @@ impl Machine {
             }
             Event::Lost { count, everywhere } => {
                 self.discards.lost_events += count;
+                self.losses += 1;
                 self.open_gap(if everywhere { 0..self.slots.len() } else { cpu..cpu + 1 });
             }
         }
@@ -116,11 +116,16 @@ impl Machine {
             self.slots.resize(cpu + 1, Slot::default());
         }
         let slot = self.slots.get_mut(cpu)?;
+        if matches!(record.event, Event::Lost { .. }) {
+            // its time is that of its neighbours
+            return Some(cpu);
+        }
         // one CPU's clock cannot go back: it was set, or another capture begins here
         let went_back = slot.seen && record.at < slot.last;
         (slot.seen, slot.last) = (true, record.at);
         if went_back {
             self.discards.clock_anomalies += 1;
+            self.losses += 1;
             self.open_gap(cpu..cpu + 1);
         }
         Some(cpu)
@@ -128,10 +133,13 @@ impl Machine {
 
     /// Events are missing on these CPUs.
     fn open_gap(&mut self, cpus: std::ops::Range<usize>) {
-        self.gaps += 1;
         self.discards.gaps += 1;
         for cpu in cpus {
-            let ran = self.slots.get_mut(cpu).and_then(|slot| slot.running.take());
+            let Some(slot) = self.slots.get_mut(cpu) else {
+                continue;
+            };
+            slot.missed += 1;
+            let ran = slot.running.take();
             if let Some(thread) = ran.and_then(|tid| self.threads.get_mut(tid)) {
                 thread.doubt(&mut self.discards);
             }
@@ -150,7 +158,6 @@ impl Machine {
         if running.is_some_and(|tid| tid != prev.tid) {
             self.open_gap(cpu..cpu + 1);
         }
-        let gaps = self.gaps;
         if prev.tid != 0 {
             self.leave(at, cpu as u32, prev, state, out);
         }
@@ -163,11 +170,12 @@ impl Machine {
             if let Some(slot) = elsewhere.and_then(|on| self.slots.get_mut(on)) {
                 slot.running = None;
             }
-            let discards = &mut self.discards;
-            if let Some(thread) = self.threads.named(next, at, discards, out)
-                && let Some(ns) = thread.switch_in(at, cpu as u32, gaps, discards)
-            {
-                out.wait_ended(next.tid, cpu as u32, ns);
+            let (discards, losses) = (&mut self.discards, self.losses);
+            if let Some(thread) = self.threads.named(next, at, discards, out) {
+                let doubt = missed_on(&self.slots, thread.queued_on);
+                if let Some(ns) = thread.switch_in(at, cpu as u32, (losses, doubt), discards) {
+                    out.wait_ended(next.tid, cpu as u32, ns);
+                }
             }
         }
         if let Some(slot) = self.slots.get_mut(cpu) {
@@ -177,7 +185,7 @@ impl Machine {
 
     /// `prev` of a switch leaves its CPU.
     fn leave(&mut self, at: BootNs, cpu: u32, prev: Named, state: SwitchOut, out: &mut impl Observer) {
-        let gaps = self.gaps;
+        let losses = self.losses;
         let discards = &mut self.discards;
         let Some(thread) = self.threads.named(prev, at, discards, out) else {
             return;
@@ -195,15 +203,23 @@ impl Machine {
             (Phase::Blocked(state.state.block_state()), RunEnd::Blocked)
         };
         let ends = next.1 == RunEnd::Exited;
-        if let Some(cycle) = thread.switch_out(at, cpu, gaps, next, discards) {
+        if let Some(cycle) = thread.switch_out(at, cpu, losses, next, discards) {
             out.cycle(cycle);
         }
+        thread.queued_on = Some(queue(&self.slots, cpu));
         if ends {
             self.threads.end(prev.tid, out);
         }
     }
 
-    fn on_wakeup(&mut self, record: &Record, cpu: usize, task: Named, kind: WakeupKind, out: &mut impl Observer) {
+    fn on_wakeup(
+        &mut self,
+        record: &Record,
+        cpu: usize,
+        task: Named,
+        (kind, target_cpu): (WakeupKind, u32),
+        out: &mut impl Observer,
+    ) {
         if task.tid == 0 {
             return;
         }
@@ -212,7 +228,7 @@ impl Machine {
             self.threads.end(task.tid, out);
         }
         let waker = self.waker(record.current, cpu);
-        let gaps = self.gaps;
+        let losses = self.losses;
         let discards = &mut self.discards;
         if let Some(thread) = self.threads.named(task, record.at, discards, out) {
             if kind == WakeupKind::New {
@@ -221,7 +237,9 @@ impl Machine {
                     thread.retask(|task| task.start = record.at);
                 }
             }
-            thread.wake(record.at, gaps, kind == WakeupKind::Waking, waker, discards);
+            let doubt = missed_on(&self.slots, thread.queued_on);
+            thread.wake(record.at, (losses, doubt), kind == WakeupKind::Waking, waker, discards);
+            thread.queued_on = Some(queue(&self.slots, target_cpu));
         }
     }
 
@@ -278,8 +296,26 @@ impl Machine {
         }
     }
 
-    /// The process of the thread on the CPU.
-    fn learn_process(&mut self, current: Current) {
+    /// A waiting thread is queued elsewhere.
+    fn on_migrate(&mut self, at: BootNs, task: Named, to: u32, out: &mut impl Observer) {
+        let losses = self.losses;
+        let discards = &mut self.discards;
+        if let Some(thread) = self.threads.named(task, at, discards, out) {
+            thread.totals.migrations += 1;
+            if missed_on(&self.slots, thread.queued_on) {
+                thread.distrust(losses);
+            }
+            thread.queued_on = Some(queue(&self.slots, to));
+        }
+    }
+
+    /// What the source says about the thread on the CPU: its process, and that it is there.
+    fn check_current(&mut self, cpu: usize, current: Current, event: &Event) {
+        let running = self.slots.get(cpu).and_then(|slot| slot.running);
+        let changes_id = matches!(event, Event::TakeOver { .. } | Event::Lost { .. });
+        if running.is_some_and(|tid| tid != current.tid) && !changes_id {
+            self.open_gap(cpu..cpu + 1);
+        }
         if let Some(pid) = current.pid
             && let Some(thread) = self.threads.get_mut(current.tid)
             && thread.task.process.pid != pid
@@ -294,12 +330,14 @@ impl Machine {
 
     /// Every living thread's totals, what is open at `at` included; in no order.
     pub fn totals_at(&self, at: BootNs) -> impl Iterator<Item = ThreadTotals> + '_ {
-        self.threads.iter().map(move |thread| thread.totals_at(at, self.gaps))
+        let doubt = |thread: &Thread| (self.losses, missed_on(&self.slots, thread.queued_on));
+        self.threads.iter().map(move |thread| thread.totals_at(at, doubt(thread)))
     }
 
     /// Waits that are open at `at`: the thread, and for how long.
     pub fn open_waits(&self, at: BootNs) -> impl Iterator<Item = (&Arc<Task>, u64)> + '_ {
-        self.threads.iter().filter_map(move |thread| Some((&thread.task, thread.open_wait_ns(at, self.gaps)?)))
+        let doubt = |thread: &Thread| (self.losses, missed_on(&self.slots, thread.queued_on));
+        self.threads.iter().filter_map(move |thread| Some((&thread.task, thread.open_wait_ns(at, doubt(thread))?)))
     }
 
     /// What did not become a sample so far.
@@ -321,4 +359,14 @@ impl Machine {
     pub fn cpus(&self) -> usize {
         self.slots.iter().filter(|slot| slot.seen).count()
     }
+}
+
+/// Where a thread is queued, and how many switches had been missed there.
+fn queue(slots: &[Slot], cpu: u32) -> (u32, u64) {
+    (cpu, slots.get(cpu as usize).map_or(0, |slot| slot.missed))
+}
+
+/// Whether a switch was missed on the CPU that a thread is queued on: it may have run there unseen.
+fn missed_on(slots: &[Slot], queued_on: Option<(u32, u64)>) -> bool {
+    queued_on.is_some_and(|(cpu, missed)| queue(slots, cpu).1 != missed)
 }

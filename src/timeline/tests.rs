@@ -158,6 +158,22 @@ fn waking_names_the_waker_and_wakeup_the_time() {
 }
 
 #[test]
+fn a_waking_during_the_switch_out_begins_the_wait_there() {
+    let (machine, cycles) = play(
+        "100 0 0/R>7
+         150 1 0/R>5
+         199 1 !7
+         200 0 7/S>9
+         260 0 9/S>7
+         300 0 7/S>0
+         400 0 0/R>7
+         450 0 7/S>0",
+    );
+    assert_eq!(drawn(&cycles, 7), ["?+?+100 blocked", "0+60+40 blocked", "?+?+50 blocked"]);
+    assert_eq!(machine.discards().waits_without_start, 4, "the first of each thread, and the last");
+}
+
+#[test]
 fn a_reused_id_is_another_thread() {
     let (machine, cycles) = play(
         "100 0 0/R>7

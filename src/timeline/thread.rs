@@ -47,15 +47,22 @@ pub(super) struct Thread {
     pub(super) task: Arc<Task>,
     pub(super) comm: Comm,
     pub(super) phase: Phase,
-    /// The machine's count of gaps when the phase began; another count now means that the phase is in doubt.
-    gaps: u64,
+    /// The machine's count of losses when the phase began; another count now means that the phase is in doubt.
+    losses: u64,
+    /// The CPU it is queued on, and how many switches had been missed there.
+    pub(super) queued_on: Option<(u32, u64)>,
     /// A fork was seen and no wakeup_new yet.
     pub(super) fresh: bool,
-    /// Who sent sched_waking, until sched_wakeup comes.
+    /// sched_waking came while it was running, and neither sched_wakeup nor a switch-in since.
+    early_waking: bool,
+    /// Who sent it.
     waking_by: Option<Waker>,
     open: OpenCycle,
     pub(super) totals: ThreadTotals,
 }
+
+/// The machine's count of losses, and whether a switch was missed where the thread is queued.
+pub(super) type Doubt = (u64, bool);
 
 /// Time between two events of a thread.
 struct Elapsed {
@@ -69,7 +76,18 @@ impl Thread {
     pub(super) fn new(task: Arc<Task>, comm: Comm, at: BootNs) -> Self {
         let totals = ThreadTotals::new(Arc::clone(&task), at);
         let open = OpenCycle::default();
-        Self { task, comm, phase: Phase::Unknown, gaps: 0, fresh: false, waking_by: None, open, totals }
+        Self {
+            task,
+            comm,
+            phase: Phase::Unknown,
+            losses: 0,
+            queued_on: None,
+            fresh: false,
+            early_waking: false,
+            waking_by: None,
+            open,
+            totals,
+        }
     }
 
     /// Gives the thread a name; cycles from now on carry it.
@@ -89,7 +107,7 @@ impl Thread {
     }
 
     /// Moves the account to `at`; the time goes to `state` where it is certain, else to unknown.
-    fn advance(&mut self, at: BootNs, gaps: u64, state: SchedState, discards: &mut Discards) -> Elapsed {
+    fn advance(&mut self, at: BootNs, losses: u64, state: SchedState, discards: &mut Discards) -> Elapsed {
         let until = self.totals.until;
         if at < until {
             discards.clock_anomalies += 1;
@@ -99,24 +117,39 @@ impl Thread {
             return Elapsed { ns: 0, certain: false };
         }
         let ns = at.since(until);
-        let certain = self.gaps == gaps;
+        let certain = self.losses == losses;
         self.totals.book(if certain { state } else { SchedState::Unknown }, ns);
         self.totals.until = at;
         Elapsed { ns, certain }
     }
 
-    fn enter(&mut self, phase: Phase, gaps: u64) {
+    fn enter(&mut self, phase: Phase, losses: u64) {
         self.phase = phase;
-        self.gaps = gaps;
+        self.losses = losses;
+    }
+
+    /// The open phase is no longer certain.
+    pub(super) fn distrust(&mut self, losses: u64) {
+        self.losses = losses.wrapping_sub(1);
     }
 
     /// sched_waking, sched_wakeup or sched_wakeup_new.
-    pub(super) fn wake(&mut self, at: BootNs, gaps: u64, waking: bool, waker: Option<Waker>, discards: &mut Discards) {
+    pub(super) fn wake(
+        &mut self,
+        at: BootNs,
+        (losses, missed): Doubt,
+        waking: bool,
+        waker: Option<Waker>,
+        discards: &mut Discards,
+    ) {
         match self.phase {
-            Phase::Running { .. } if waking => self.waking_by = waker,
-            Phase::Running { .. } => discards.wakeups_of_running += 1,
+            Phase::Running { .. } if waking => (self.early_waking, self.waking_by) = (true, waker),
+            Phase::Running { .. } => {
+                self.early_waking = false;
+                discards.wakeups_of_running += 1;
+            }
             // not trusted across a gap: it may have run and slept in it, so this wakeup begins a wait
-            Phase::Queued { waking: early } if self.gaps == gaps => {
+            Phase::Queued { waking: early } if self.losses == losses && !missed => {
                 if early && !waking {
                     self.refine_wakeup(at);
                     self.phase = Phase::Queued { waking: false };
@@ -125,12 +158,12 @@ impl Thread {
                 }
             }
             Phase::Queued { .. } | Phase::Unknown => {
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 self.open = OpenCycle { waker: self.waking_by.take().or(waker), ..OpenCycle::default() };
-                self.enter(Phase::Queued { waking }, gaps);
+                self.enter(Phase::Queued { waking }, losses);
             }
             Phase::Blocked(state) => {
-                let elapsed = self.advance(at, gaps, block_time(state), discards);
+                let elapsed = self.advance(at, losses, block_time(state), discards);
                 discards.blocks_in_doubt += u64::from(!elapsed.certain);
                 self.open = OpenCycle {
                     block_ns: elapsed.certain.then_some(elapsed.ns),
@@ -138,7 +171,8 @@ impl Thread {
                     waker: self.waking_by.take().or(waker),
                     wait_ns: None,
                 };
-                self.enter(Phase::Queued { waking }, gaps);
+                self.early_waking = false;
+                self.enter(Phase::Queued { waking }, losses);
             }
         }
     }
@@ -152,30 +186,45 @@ impl Thread {
     }
 
     /// Gets a CPU. Gives the length of the wait where it is known.
-    pub(super) fn switch_in(&mut self, at: BootNs, cpu: u32, gaps: u64, discards: &mut Discards) -> Option<u64> {
+    pub(super) fn switch_in(
+        &mut self,
+        at: BootNs,
+        cpu: u32,
+        (losses, missed): Doubt,
+        discards: &mut Discards,
+    ) -> Option<u64> {
+        if missed && matches!(self.phase, Phase::Queued { .. }) {
+            self.distrust(losses);
+        }
         let wait = match self.phase {
             Phase::Queued { .. } if at < self.totals.until => {
                 self.take_back_skew(at, discards);
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 None
             }
             Phase::Queued { .. } => {
-                let elapsed = self.advance(at, gaps, SchedState::Waiting, discards);
+                let elapsed = self.advance(at, losses, SchedState::Waiting, discards);
+                elapsed.certain.then_some(elapsed.ns)
+            }
+            // sched_waking came while it was on its way off the CPU, and nothing after: it was queued at once
+            Phase::Blocked(_) if self.early_waking && at >= self.totals.until => {
+                let elapsed = self.advance(at, losses, SchedState::Waiting, discards);
+                self.open = OpenCycle { block_ns: Some(0), waker: self.waking_by.take(), ..OpenCycle::default() };
                 elapsed.certain.then_some(elapsed.ns)
             }
             Phase::Blocked(_) => {
                 // its wakeup was not seen: how much of this was sleep nobody knows
                 discards.blocks_in_doubt += 1;
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 None
             }
             Phase::Running { .. } => {
                 discards.runs_without_end += 1;
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 None
             }
             Phase::Unknown => {
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 None
             }
         };
@@ -191,11 +240,11 @@ impl Thread {
                 self.open = OpenCycle { waker: self.open.waker.take(), ..OpenCycle::default() };
             }
         }
-        self.waking_by = None;
+        (self.early_waking, self.waking_by) = (false, None);
         self.fresh = false;
         self.totals.last_cpu = Some(cpu);
         // never before the account: intervals of a thread do not overlap
-        self.enter(Phase::Running { cpu, since: at.max(self.totals.until) }, gaps);
+        self.enter(Phase::Running { cpu, since: at.max(self.totals.until) }, losses);
         wait
     }
 
@@ -216,19 +265,19 @@ impl Thread {
         &mut self,
         at: BootNs,
         cpu: u32,
-        gaps: u64,
+        losses: u64,
         next: (Phase, RunEnd),
         discards: &mut Discards,
     ) -> Option<Cycle> {
         let cycle = match self.phase {
             // other CPUs' gaps do not touch a run: this CPU's own events are complete
             Phase::Running { cpu: on, since } if on == cpu => {
-                self.gaps = gaps;
-                let run = self.advance(at, gaps, SchedState::Running, discards);
+                self.losses = losses;
+                let run = self.advance(at, losses, SchedState::Running, discards);
                 run.certain.then(|| self.close(at, at.since(since), cpu, next.1))
             }
             _ => {
-                self.advance(at, gaps, SchedState::Unknown, discards);
+                self.advance(at, losses, SchedState::Unknown, discards);
                 None
             }
         };
@@ -236,7 +285,7 @@ impl Thread {
             discards.runs_without_start += 1;
         }
         self.open = OpenCycle { block_ns: Some(0), ..OpenCycle::default() };
-        self.enter(next.0, gaps);
+        self.enter(next.0, losses);
         cycle
     }
 
@@ -272,12 +321,12 @@ impl Thread {
     }
 
     /// The totals with what is open at `now`.
-    pub(super) fn totals_at(&self, now: BootNs, gaps: u64) -> ThreadTotals {
+    pub(super) fn totals_at(&self, now: BootNs, (losses, missed): Doubt) -> ThreadTotals {
         let mut totals = self.totals.clone();
-        let trusted = self.gaps == gaps;
+        let trusted = self.losses == losses;
         let state = match self.phase {
             Phase::Running { .. } => SchedState::Running,
-            Phase::Queued { .. } if trusted => SchedState::Waiting,
+            Phase::Queued { .. } if trusted && !missed => SchedState::Waiting,
             Phase::Blocked(state) if trusted => block_time(state),
             _ => SchedState::Unknown,
         };
@@ -287,8 +336,8 @@ impl Thread {
     }
 
     /// How long it has been waiting, where that is known and it still does.
-    pub(super) fn open_wait_ns(&self, now: BootNs, gaps: u64) -> Option<u64> {
-        let waits = matches!(self.phase, Phase::Queued { .. }) && self.gaps == gaps;
+    pub(super) fn open_wait_ns(&self, now: BootNs, (losses, missed): Doubt) -> Option<u64> {
+        let waits = matches!(self.phase, Phase::Queued { .. }) && self.losses == losses && !missed;
         waits.then(|| now.since(self.totals.until))
     }
 }

@@ -131,7 +131,9 @@ fn number_at_end(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (before, number) = text.split_at_checked(text.len() - digits)?;
     let number = Cursor(number).u32()?;
-    matches!(before.last(), None | Some(b'-' | b'/' | b' ')).then_some((before, number))
+    // perf's -1 stands for a thread that is gone
+    let negative = matches!(before, [b'-'] | [.., b' ' | b'/', b'-']);
+    (!negative && matches!(before.last(), None | Some(b'-' | b'/' | b' '))).then_some((before, number))
 }
 
 #[cfg(test)]
@@ -152,6 +154,10 @@ mod tests {
         assert_eq!(bare, (12, 812_000_009_000, Some((4711, None, false)), "x:".into()));
         let perf = of("Media Index Srv 26102/26107 [001] 731904.118253123: sched:x: y");
         assert_eq!(perf, (1, 731_904_118_253_123, Some((26107, Some(26102), false)), "sched:x: y".into()));
+        let gone = of("             :-1    -1 [000]  1.000000: sched:x: y");
+        assert_eq!(gone, (0, 1_000_000_000, None, "sched:x: y".into()));
+        let gone = of("             :-1    -1/21756 [000]  1.000000: sched:x: y");
+        assert_eq!(gone.2, Some((21756, None, false)));
     }
 
     #[test]
