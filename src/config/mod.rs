@@ -3,6 +3,7 @@
 //! Documents are read, expanded (`${env:X}`), merged and kept with positions ([`Body`]); components decode
 //! their own part ([`Section`]). Refuses to know: components, kernels, sockets.
 
+pub mod embedded;
 mod expand;
 mod fit;
 mod merge;
@@ -17,6 +18,7 @@ pub mod source;
 pub mod suggest;
 pub mod values;
 
+pub use embedded::resolve_or_default;
 pub use node::Node;
 pub use problem::{Position, Problem, Problems};
 pub use resolve::{Resolved, resolve, resolve_documents};

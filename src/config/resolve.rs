@@ -14,6 +14,8 @@ pub struct Resolved {
     pub root: Node,
     /// Variables that are not set.
     pub warnings: Vec<Problem>,
+    /// What was chosen without being written down, for the start line.
+    pub notes: Vec<String>,
 }
 
 /// The config that `--config` values and `--set` pairs give together; later ones win.
@@ -80,5 +82,5 @@ fn finish(
     expander.expand(&mut root);
     warnings.extend(expander.warnings);
     problems.0.extend(expander.problems);
-    problems.or(Resolved { root, warnings })
+    problems.or(Resolved { root, warnings, notes: Vec::new() })
 }
