@@ -101,7 +101,7 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *totals, struct task_struct *next,
 					u64 queued, u64 gap)
 {
-	if (!next->sched_contributes_to_load && gap < 1000000)
+	if (!settings.block_histogram && !next->sched_contributes_to_load && gap < 1000000)
 		return;
 	struct task_state *state = bpf_task_storage_get(&tasks, next, 0, 0);
 	if (!state)
@@ -116,6 +116,10 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 		totals->t += ours;
 	else if (state->block_state == STATE_OTHER)
 		totals->other += ours;
+	if (settings.block_histogram) {
+		totals->block[bucket_of(block)]++;
+		totals->block_sum += block;
+	}
 	cpu->block = block;
 	cpu->state = state->block_state;
 	cpu->flags |= FLAG_BLOCK_KNOWN;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use schedscope::config::Body;
-use schedscope::model::SchedState;
+use schedscope::model::{SchedState, Wants};
 use schedscope::pipeline::component::Branch;
 use schedscope::pipeline::{BuildContext, Data, Outlet, Signal};
 use schedscope::receivers::sched::FACTORY;
@@ -17,7 +17,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let body = Body::from_yaml("receivers::sched", "collection_interval: 1s")?;
     let mut receiver = (FACTORY.build)(&body, &context)?;
     let (input, mut output) = tokio::sync::mpsc::channel(64);
-    receiver.start(Outlet::new(vec![Branch { signal: Signal::Sched, input, gates: Vec::new() }])).await?;
+    receiver
+        .start(Outlet::new(vec![Branch {
+            signal: Signal::Sched,
+            input,
+            gates: Vec::new(),
+            wants: Wants { cycles: true, blocks: true, ..Wants::default() },
+        }]))
+        .await?;
     let end = tokio::time::Instant::now() + Duration::from_secs(5);
     while let Ok(Some(Data::Sched(batch))) = tokio::time::timeout_at(end, output.recv()).await {
         for cycle in &batch.cycles {

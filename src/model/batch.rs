@@ -10,6 +10,31 @@ use super::task::{CgroupFacts, CgroupKey, Process, ProcessKey};
 use super::time::{BootNs, ClockOffset};
 use super::totals::CgroupTotals;
 
+/// What the stages behind a `sched` receiver need of it; what nobody asks for is not attached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Selected cycles.
+    pub cycles: bool,
+    /// Blocks with their wakers in those cycles.
+    pub blocks: bool,
+    /// Histograms of run slices.
+    pub run_histogram: bool,
+    /// Histograms of blocks.
+    pub block_histogram: bool,
+}
+
+impl Wants {
+    /// What both need.
+    pub fn merge(self, other: Self) -> Self {
+        Self {
+            cycles: self.cycles || other.cycles,
+            blocks: self.blocks || other.blocks,
+            run_histogram: self.run_histogram || other.run_histogram,
+            block_histogram: self.block_histogram || other.block_histogram,
+        }
+    }
+}
+
 /// What this host's measurement can and cannot tell; the same for every batch of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostFacts {

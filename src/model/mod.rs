@@ -13,7 +13,7 @@ pub mod task;
 pub mod time;
 pub mod totals;
 
-pub use batch::{Collection, HostFacts, SchedBatch};
+pub use batch::{Collection, HostFacts, SchedBatch, Wants};
 pub use cycle::{BlockState, Culprit, CulpritKind, Cycle, Interval, IntervalKind, Reasons, RunEnd, Waker};
 pub use histogram::Histogram;
 pub use loss::{LossReason, Losses};

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::data::{Data, Signal};
 use super::export::{ExportError, Exported};
 use super::host::{Authenticator, Host, Storage};
+use crate::model::Wants;
 use crate::telemetry::Telemetry;
 
 /// A component could not start.
@@ -49,6 +50,8 @@ pub struct Branch {
     pub input: mpsc::Sender<Data>,
     /// The gates of that pipeline.
     pub gates: Vec<Arc<dyn Gate>>,
+    /// What that pipeline needs of a `sched` receiver.
+    pub wants: Wants,
 }
 
 /// Where a receiver sends: every pipeline that begins with it. Clones share the channels.
@@ -70,6 +73,11 @@ impl Outlet {
     /// An outlet to these branches.
     pub fn new(branches: Vec<Branch>) -> Self {
         Self { branches, counted: None }
+    }
+
+    /// What all pipelines behind it need of a `sched` receiver.
+    pub fn wants(&self) -> Wants {
+        self.branches.iter().fold(Wants::default(), |all, branch| all.merge(branch.wants))
     }
 
     /// Counts accepted and refused items under the receiver's id; `transport` as the Collector has it,
@@ -207,6 +215,11 @@ pub trait Processor: Send {
 
     /// The input has ended: give what is held.
     fn flush(&mut self, _out: &mut Outbox) {}
+
+    /// What it needs of a `sched` receiver in front of it.
+    fn wants(&self) -> Wants {
+        Wants::default()
+    }
 
     /// A gate to ask before data enters the pipeline.
     fn gate(&self) -> Option<Arc<dyn Gate>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Problems;
+use crate::model::Wants;
 use crate::pipeline::component::{Extension, Gate, Processor, Receiver};
 use crate::pipeline::data::Signal;
 use crate::pipeline::factory::{BuildContext, BuiltExporter};
@@ -30,6 +31,8 @@ pub(super) struct Segment {
     pub(super) targets: Vec<Target>,
     /// Of this segment and all behind it.
     pub(super) gates: Vec<Arc<dyn Gate>>,
+    /// Of this segment and all behind it.
+    pub(super) wants: Wants,
 }
 
 /// Where data of these signals goes.
@@ -147,12 +150,15 @@ impl Builder<'_> {
         let targets = self.fork(&stage.next);
         let mut gates: Vec<Arc<dyn Gate>> =
             processors.iter().filter_map(|(_, processor): &(_, Box<dyn Processor>)| processor.gate()).collect();
+        let mut wants = processors.iter().fold(Wants::default(), |all, (_, processor)| all.merge(processor.wants()));
         for target in &targets {
             if let Way::Segment(segment) = target.way {
-                gates.extend(self.network.segments[segment].gates.iter().cloned());
+                let behind = &self.network.segments[segment];
+                gates.extend(behind.gates.iter().cloned());
+                wants = wants.merge(behind.wants);
             }
         }
-        self.network.segments.push(Segment { processors, targets, gates });
+        self.network.segments.push(Segment { processors, targets, gates, wants });
         self.network.segments.len() - 1
     }
 

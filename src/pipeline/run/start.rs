@@ -10,6 +10,7 @@ use super::fanout::{Exit, Fanout};
 use super::segment::SegmentTask;
 use super::sink::{Post, SinkTask};
 use super::{Failure, Running};
+use crate::model::Wants;
 use crate::pipeline::component::{Branch, Exporter, Extension, Gate, Outlet};
 use crate::pipeline::data::Data;
 use crate::pipeline::delivery::{Delivery, Place};
@@ -24,6 +25,7 @@ struct Entrance {
     name: String,
     sender: mpsc::Sender<Data>,
     gates: Vec<Arc<dyn Gate>>,
+    wants: Wants,
 }
 
 /// All inputs, by index in the network.
@@ -85,7 +87,7 @@ impl Running {
         let task = SinkTask::new(Arc::clone(&id), input, post);
         let handle = tokio::spawn(task.run(self.sink_stop.clone(), self.deadline.subscribe()));
         self.sinks.push((Arc::clone(&id), handle));
-        Ok(Entrance { name: id.to_string(), sender, gates: Vec::new() })
+        Ok(Entrance { name: id.to_string(), sender, gates: Vec::new(), wants: Wants::default() })
     }
 
     fn start_segments(
@@ -99,7 +101,7 @@ impl Running {
         for segment in &segments {
             let (sender, input) = mpsc::channel(INPUT_BATCHES);
             let name = segment.processors.first().map_or_else(String::new, |(id, _)| id.to_string());
-            entrances.segments.push(Entrance { name, sender, gates: segment.gates.clone() });
+            entrances.segments.push(Entrance { name, sender, gates: segment.gates.clone(), wants: segment.wants });
             inputs.push(input);
         }
         for (at, (segment, input)) in segments.into_iter().zip(inputs).enumerate() {
@@ -127,7 +129,12 @@ impl Running {
             .iter()
             .map(|(signal, way)| {
                 let entrance = entrances.at(*way);
-                Branch { signal: *signal, input: entrance.sender.clone(), gates: entrance.gates.clone() }
+                Branch {
+                    signal: *signal,
+                    input: entrance.sender.clone(),
+                    gates: entrance.gates.clone(),
+                    wants: entrance.wants,
+                }
             })
             .collect();
         let outlet = Outlet::new(branches).counted(telemetry, &id, "");

@@ -19,7 +19,7 @@ use self::ledger::{Ledger, Series};
 pub use self::settings::SchedMetricsSettings;
 use self::settings::Temporality;
 use crate::config::Period;
-use crate::model::{HostFacts, Owner, OwnerKind, Resource, SchedBatch, WallNs};
+use crate::model::{HostFacts, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants};
 use crate::pipeline::otlp::{self, attribute, seconds};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 
@@ -158,6 +158,15 @@ fn metrics_of(
 }
 
 impl Processor for SchedMetrics {
+    fn wants(&self) -> Wants {
+        Wants {
+            cycles: self.settings.sends("contention.time"),
+            run_histogram: self.settings.sends("run.duration"),
+            block_histogram: self.settings.sends("block.duration"),
+            ..Wants::default()
+        }
+    }
+
     fn process(&mut self, data: Data, out: &mut Outbox) {
         let Data::Sched(batch) = data else { return };
         if batch.collection.is_none() {

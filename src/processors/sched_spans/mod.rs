@@ -21,7 +21,7 @@ use self::ids::Ids;
 pub use self::settings::{Attach, SchedSpansSettings};
 use self::trace::Maker;
 use self::window::{Window, Windows};
-use crate::model::HostFacts;
+use crate::model::{HostFacts, Wants};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 
 /// The `sched_spans` processor.
@@ -83,6 +83,10 @@ impl Processor for SchedSpans {
             out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));
         }
         self.ids = Some(ids);
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { cycles: true, blocks: true, ..Wants::default() }
     }
 
     fn flush(&mut self, out: &mut Outbox) {

@@ -15,7 +15,7 @@ use super::driver::{Driver, DriverError, KernelFacts, Load, Storage, settings as
 use super::reader::{Pace, Reader};
 use super::settings::{SchedSettings, Selection};
 use super::totals::Measured;
-use crate::model::HostFacts;
+use crate::model::{HostFacts, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
 use crate::telemetry::Telemetry;
 
@@ -79,7 +79,8 @@ fn begin<'a>(
     let hierarchy =
         Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
     let selection = settings.select.resolve();
-    let load = load(settings, &selection, &hierarchy)?;
+    let wants = outlet.wants();
+    let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
     let driver = Driver::start(storage, load)?;
     driver.collect(1)?;
@@ -102,7 +103,7 @@ fn begin<'a>(
         collection: settings.collection_interval.0,
         clock_sync: settings.clock_sync_interval.0,
         drain: settings.drain_interval.0,
-        spans: true,
+        spans: wants.cycles,
         measured: Measured {
             stolen: driver.facts().stolen,
             throttled: driver.facts().throttle_clock,
@@ -127,7 +128,12 @@ fn interval_ns(rate: u32) -> u64 {
     if rate == 0 { 0 } else { 1_000_000_000 / u64::from(rate) }
 }
 
-fn load(settings: &SchedSettings, selection: &Selection, hierarchy: &Hierarchy) -> Result<Load, DriverError> {
+fn load(
+    settings: &SchedSettings,
+    selection: &Selection,
+    hierarchy: &Hierarchy,
+    wants: Wants,
+) -> Result<Load, DriverError> {
     let cpus = libbpf_rs::num_possible_cpus()
         .map_err(|error| DriverError::other(format!("the number of possible CPUs is not known: {error}")))?;
     let cpus = u32::try_from(cpus).unwrap_or(1);
@@ -138,8 +144,10 @@ fn load(settings: &SchedSettings, selection: &Selection, hierarchy: &Hierarchy) 
         hierarchy: hierarchy.id,
         cpus,
         slots: slots(cpus),
-        spans: 1,
-        blocks: 1,
+        spans: u8::from(wants.cycles),
+        blocks: u8::from(wants.blocks || wants.block_histogram),
+        run_histogram: u8::from(wants.run_histogram),
+        block_histogram: u8::from(wants.block_histogram),
         foreign_preemption: u8::from(selection.foreign_preemption),
         sample: (selection.sample_ratio * f64::from(u32::MAX)) as u32,
         wait: selection.wait_ns,
