@@ -114,8 +114,11 @@ impl Extension for HealthCheck {
     }
 
     async fn shutdown(&self) {
-        if let Some(server) = self.server.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
             server.abort();
+            // Aborted is what it should be; the port is free after this.
+            let _aborted = server.await;
         }
     }
 }
