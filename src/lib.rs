@@ -42,6 +42,7 @@
 //! 5. The reader of the kernel's ring never waits on a pipeline: no room means dropped, counted, told.
 //! 6. Only `main` returns an exit code; only `cli` prints; no global mutable state.
 
+pub mod agent;
 pub mod cli;
 pub mod components;
 pub mod config;

@@ -1,3 +1,7 @@
 //! The `schedscope` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    schedscope::cli::main()
+}

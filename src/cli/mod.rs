@@ -1,4 +1,75 @@
-//! The command line: one file per subcommand.
+//! The command line: one file per subcommand. Only here is anything printed.
+//!
+//! Subcommands give text or an error; this file prints it and decides the exit code: 0 ok, 1 the config or
+//! the start failed, 2 a wrong command line.
 
+mod arguments;
 pub mod container;
+mod load;
+mod logs;
 pub mod replay;
+mod run;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::arguments::{Arguments, Command, ConfigArguments, check_feature_gates};
+
+/// The config or the start failed.
+const FAILED: u8 = 1;
+/// The command line was wrong.
+const MISUSED: u8 = 2;
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Where help cannot be written, nothing can.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { MISUSED } else { 0 });
+        }
+    };
+    if let Err(why) = check_feature_gates(&arguments.config.feature_gates) {
+        tell(&why);
+        return ExitCode::from(MISUSED);
+    }
+    let done = match &arguments.command {
+        None => run::run(&arguments.config),
+        Some(command) => subcommand(command, &arguments.config),
+    };
+    match done {
+        Ok(text) => print(&text),
+        Err(why) => {
+            tell(&why);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// What a subcommand prints, or why it failed.
+fn subcommand(command: &Command, _config: &ConfigArguments) -> Result<String, String> {
+    match command {
+        Command::Container(which) => container::run(&which.target()),
+    }
+}
+
+/// To standard output; a reader that has gone away, as `head` does, is no failure.
+fn print(text: &str) -> ExitCode {
+    if text.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let line_end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(io::stdout().lock(), "{text}{line_end}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// To standard error.
+fn tell(text: &str) {
+    // Nowhere left to say that this failed.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,132 @@
+//! The command line as a tree: options of the config, and one variant per subcommand.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::container::Target;
+
+const EXAMPLES: &str = "\
+Examples:
+  schedscope                                        run with the embedded default config
+  schedscope --config agent.yaml                    run a Collector config
+  schedscope --config agent.yaml --set exporters::otlp_grpc::endpoint=gateway:4317
+  schedscope --config env:SCHEDSCOPE_CONFIG         take the config from a variable
+  schedscope container --pid 4711                   what would this process be called
+
+Exit codes: 0 ok, 1 the config or the start failed, 2 a wrong command line.
+SIGINT and SIGTERM drain and stop, a second one stops at once; SIGHUP reloads the config.";
+
+/// Who ran, who waited for a CPU, who was throttled, and who had the CPU meanwhile: per container and per
+/// thread, as OpenTelemetry metrics and spans
+#[derive(Debug, Parser)]
+#[command(name = "schedscope", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) config: ConfigArguments,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// Where the config comes from.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct ConfigArguments {
+    /// A config document: a path, file:PATH, env:NAME or yaml:TEXT; given again, later ones are laid over
+    /// earlier ones. Without it the embedded default is used
+    #[arg(long = "config", value_name = "URI", global = true)]
+    pub(super) sources: Vec<String>,
+    /// Sets one key over all documents, such as processors::batch::timeout=2s; the value is YAML
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
+    pub(super) sets: Vec<String>,
+    /// Accepted for the Collector's sake: a,-b,+c; a gate that this build does not have is an error
+    #[arg(long, value_name = "GATES", value_delimiter = ',', allow_hyphen_values = true, global = true)]
+    pub(super) feature_gates: Vec<String>,
+}
+
+/// What to do instead of running.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Print the resource attributes of a process as one JSON object
+    Container(ContainerArguments),
+}
+
+/// Which process.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(super) struct ContainerArguments {
+    /// A live process, by its pid as seen from here
+    #[arg(long, conflicts_with_all = ["cgroup", "mountinfo"])]
+    pid: Option<u32>,
+    /// A saved /proc/PID/cgroup
+    #[arg(long, value_name = "FILE")]
+    cgroup: Option<PathBuf>,
+    /// The /proc/PID/mountinfo that goes with it
+    #[arg(long, value_name = "FILE", requires = "cgroup")]
+    mountinfo: Option<PathBuf>,
+}
+
+impl ContainerArguments {
+    pub(super) fn target(&self) -> Target {
+        match (self.pid, &self.cgroup) {
+            (Some(pid), _) => Target::Pid(pid),
+            (None, cgroup) => {
+                Target::Files { cgroup: cgroup.clone().unwrap_or_default(), mountinfo: self.mountinfo.clone() }
+            }
+        }
+    }
+}
+
+/// Gates of the Collector whose effect is always on here.
+const KNOWN_GATES: [&str; 1] = ["otelcol.printInitialConfig"];
+
+/// Refuses gates that do not exist.
+pub(super) fn check_feature_gates(gates: &[String]) -> Result<(), String> {
+    for gate in gates.iter().filter(|gate| !gate.is_empty()) {
+        let id = gate.trim_start_matches(['+', '-']);
+        if !KNOWN_GATES.contains(&id) {
+            return Err(format!("no such feature gate: `{id}`; there is {}", KNOWN_GATES.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(std::iter::once("schedscope").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn config_options_repeat_and_stand_anywhere() {
+        let arguments = parsed("--config a.yaml --config b.yaml --set a::b=c").unwrap();
+        assert_eq!(arguments.config.sources, ["a.yaml", "b.yaml"]);
+        assert_eq!(arguments.config.sets, ["a::b=c"]);
+        assert!(arguments.command.is_none());
+        let arguments = parsed("container --pid 7").unwrap();
+        assert!(matches!(arguments.command, Some(Command::Container(which)) if which.target() == Target::Pid(7)));
+    }
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        for line in ["--wrong", "run", "container", "container --pid x", "container --mountinfo m", "--config"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        assert!(!parsed("--version").unwrap_err().use_stderr());
+    }
+
+    #[test]
+    fn unknown_gates_are_refused() {
+        let gates = |list: &str| check_feature_gates(&parsed(list).unwrap().config.feature_gates);
+        assert_eq!(gates("--feature-gates=+otelcol.printInitialConfig"), Ok(()));
+        assert!(gates("--feature-gates=-a,+b").unwrap_err().contains("`a`"));
+    }
+}
