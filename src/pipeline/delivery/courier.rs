@@ -11,9 +11,9 @@ use super::backoff::Backoff;
 use super::condition::Condition;
 use super::counters::{Counters, Lost};
 use super::queue::Queue;
-use super::settings::DeliverySettings;
+use super::settings::{DeliverySettings, Sizer};
 use super::split::{halve, split};
-use crate::pipeline::{Data, ExportError, Exported, Exporter};
+use crate::pipeline::{Data, ExportError, Exported, Exporter, Signal};
 
 /// A request is halved at most this often: 3.5 MiB becomes 112 KiB.
 const MAX_HALVINGS: u32 = 5;
@@ -25,6 +25,10 @@ pub(super) struct Courier {
     pub(super) queue: Queue,
     pub(super) counters: Counters,
     pub(super) condition: Condition,
+    /// What is delivered.
+    pub(super) signal: Signal,
+    /// Held by the consumer that gathers a batch.
+    pub(super) gathering: tokio::sync::Mutex<()>,
     /// Cancelled when the shutdown begins.
     pub(super) draining: CancellationToken,
     /// When that was.
@@ -61,12 +65,10 @@ impl Courier {
 
     /// Brings `data`, whose items are counted as in flight.
     pub(super) async fn bring(&self, data: Data) -> Brought {
-        let (fitting, oversize) = split(data, self.settings.max_request_bytes);
-        for item in oversize {
-            let limit = self.settings.max_request_bytes;
-            self.lose(Lost::TooLarge, item.items(), &format!("one item alone is over max_request_bytes ({limit})"));
-        }
-        let mut parts: VecDeque<Part> = fitting.into_iter().map(|data| Part { data, halvings: 0 }).collect();
+        let limit = self.settings.max_request_bytes;
+        let split = split(data, limit, Sizer::Bytes);
+        self.lose_oversize(split.oversize_items, "max_request_bytes", limit);
+        let mut parts: VecDeque<Part> = split.parts.into_iter().map(|data| Part { data, halvings: 0 }).collect();
         let mut brought = Brought::Settled;
         while let Some(part) = parts.pop_front() {
             match self.bring_part(part).await {
@@ -82,7 +84,7 @@ impl Courier {
     }
 
     async fn bring_part(&self, part: Part) -> Fate {
-        let items = part.data.items();
+        let items = part.data.items() as u64;
         let began = Instant::now();
         let mut backoff = Backoff::new(&self.settings.retry_on_failure);
         let mut attempt = 0u32;
@@ -91,7 +93,7 @@ impl Courier {
             let draining = self.draining.is_cancelled();
             match self.attempt(&part.data).await {
                 Ok(exported) => {
-                    self.accepted(&exported, items as u64);
+                    self.accepted(&exported, items);
                     return Fate::Settled;
                 }
                 Err(ExportError::Permanent(message)) => {
@@ -156,26 +158,33 @@ impl Courier {
     }
 
     fn too_large(&self, part: Part, message: &str) -> Fate {
-        let items = part.data.items();
+        let items = part.data.items() as u64;
         if part.halvings >= MAX_HALVINGS {
             self.lose(Lost::TooLarge, items, message);
             return Fate::Settled;
         }
         let halvings = part.halvings + 1;
         match halve(part.data) {
-            Some((first, second)) => Fate::Halved(Part { data: first, halvings }, Part { data: second, halvings }),
-            None => {
+            Ok((first, second)) => Fate::Halved(Part { data: first, halvings }, Part { data: second, halvings }),
+            Err(_) => {
                 self.lose(Lost::TooLarge, items, message);
                 Fate::Settled
             }
         }
     }
 
+    /// Items that are each larger than the limit which `key` sets.
+    pub(super) fn lose_oversize(&self, items: u64, key: &str, limit: u64) {
+        if items > 0 {
+            self.lose(Lost::TooLarge, items, &format!("an item alone is over {key}, which is {limit}"));
+        }
+    }
+
     /// Items in flight are lost.
-    pub(super) fn lose(&self, why: Lost, items: usize, message: &str) {
-        self.counters.lose(why, items as u64);
-        self.queue.settle(items as u64);
-        self.condition.dropped(message, items as u64);
+    pub(super) fn lose(&self, why: Lost, items: u64, message: &str) {
+        self.counters.lose(why, items);
+        self.queue.settle(items);
+        self.condition.dropped(message, items);
     }
 
     /// How full the queue is, in words.

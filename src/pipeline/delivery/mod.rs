@@ -71,6 +71,8 @@ impl Delivery {
             counters: Counters::new(&place.telemetry, &place.id, place.signal, capacity),
             condition: Condition::new(place.id.clone(), place.signal, exporter.target()),
             queue: Queue::new(capacity),
+            signal: place.signal,
+            gathering: tokio::sync::Mutex::default(),
             draining: CancellationToken::new(),
             drain_began: OnceLock::new(),
             exporter,
@@ -93,7 +95,7 @@ impl Delivery {
         if !self.courier.settings.sending_queue.enabled {
             self.courier.queue.begin(items);
             if self.courier.bring(data).await == Brought::Left {
-                self.courier.lose(Lost::Shutdown, items as usize, "the shutdown came before the endpoint answered");
+                self.courier.lose(Lost::Shutdown, items, "the shutdown came before the endpoint answered");
             }
             return;
         }

@@ -211,3 +211,60 @@ async fn wait_for_result_waits() {
     delivery.offer(spans(1)).await;
     assert_eq!(began.elapsed().as_secs(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn too_large_is_halved_until_it_fits() {
+    let fake = Fake::answering((0..3).map(|_| Err(ExportError::TooLarge("413, 4 MiB".into()))));
+    let (delivery, _) = start(fake.clone(), queue(|queue| queue.num_consumers = 1)).await;
+    delivery.offer(spans(8)).await;
+    delivery.offer(spans(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fake.sizes(), [8, 4, 2, 1, 1, 2, 4, 1]);
+    assert_eq!(delivery.account().sent, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_item_that_is_too_large_is_dropped_and_not_sent_again() {
+    let fake = Arc::new(Fake { always: Some(ExportError::TooLarge("4 MiB".into())), ..Fake::default() });
+    let (delivery, _) = start(fake.clone(), DeliverySettings::default()).await;
+    delivery.offer(spans(2)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(fake.sizes(), [2, 1, 1]);
+    let account = delivery.account();
+    assert!(account.failed == 2 && account.adds_up(), "{account:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_gathers_to_its_size_or_its_time() {
+    let fake = Fake::answering([]);
+    let settings = queue(|queue| queue.batch = Some(Batch { min_size: 30, max_size: 40, ..Batch::default() }));
+    let (delivery, _) = start(fake.clone(), settings).await;
+    for _ in 0..3 {
+        delivery.offer(spans(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.sizes(), [30]);
+    delivery.offer(spans(100)).await;
+    delivery.offer(spans(5)).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(fake.sizes(), [30, 40, 40, 20]);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(fake.sizes(), [30, 40, 40, 20, 5]);
+    delivery.offer(spans(6)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(delivery.shutdown(soon()).await, Left::default());
+    assert_eq!(fake.sizes().last(), Some(&6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_consumer_per_batch_leaves_the_others_free_to_send() {
+    let fake = Arc::new(Fake { takes: Duration::from_secs(1), ..Fake::default() });
+    let settings = queue(|queue| queue.batch = Some(Batch { min_size: 10, ..Batch::default() }));
+    let (delivery, telemetry) = start(fake.clone(), settings).await;
+    for _ in 0..5 {
+        delivery.offer(spans(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(telemetry.sum("otelcol_exporter_in_flight_requests"), 5);
+    delivery.shutdown(soon()).await;
+}
