@@ -1,0 +1,10 @@
+//! Delivery over real sockets: small loopback servers that misbehave, and counters that must add up.
+
+#![allow(unreachable_pub, reason = "modules of one test binary; nothing outside can reach them anyway")]
+
+#[path = "delivery/endpoint.rs"]
+mod endpoint;
+#[path = "delivery/grpc.rs"]
+mod grpc;
+#[path = "delivery/sender.rs"]
+mod sender;
