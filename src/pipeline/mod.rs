@@ -10,6 +10,7 @@ pub mod export;
 pub mod factory;
 pub mod graph;
 pub mod host;
+pub mod json;
 pub mod listen;
 pub mod otlp;
 pub mod plan;
