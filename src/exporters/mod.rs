@@ -1,9 +1,10 @@
 //! The exporters: one folder or file each, named as in the YAML; this list is all that knows them.
 
 pub mod otlp_grpc;
+pub mod otlp_http;
 pub mod table;
 
 use crate::pipeline::ExporterFactory;
 
 /// Every exporter type.
-pub const FACTORIES: &[&ExporterFactory] = &[&otlp_grpc::FACTORY, &table::FACTORY];
+pub const FACTORIES: &[&ExporterFactory] = &[&otlp_grpc::FACTORY, &otlp_http::FACTORY, &table::FACTORY];
