@@ -52,6 +52,15 @@ struct {
 	__type(value, struct slot_cpu);
 } slot_cpus SEC(".maps");
 
+/* The same index; one entry where neither run nor block histograms are asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slot_slices);
+} slot_slices SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

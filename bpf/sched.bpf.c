@@ -55,8 +55,11 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 	}
 	u64 run = now - arrival;
 	if (settings.run_histogram) {
-		totals->run[bucket_of(run)]++;
-		totals->run_sum += run;
+		struct slot_slices *slices = slot_slices_of(slot, cpu_id);
+		if (slices) {
+			slices->run[bucket_of(run)]++;
+			slices->run_sum += run;
+		}
 	}
 	if (settings.stolen && known) {
 		u64 executed = prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime;
@@ -117,8 +120,11 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 	else if (state->block_state == STATE_OTHER)
 		totals->other += ours;
 	if (settings.block_histogram) {
-		totals->block[bucket_of(block)]++;
-		totals->block_sum += block;
+		struct slot_slices *slices = slot_slices_of(cpu->slot, bpf_get_smp_processor_id());
+		if (slices) {
+			slices->block[bucket_of(block)]++;
+			slices->block_sum += block;
+		}
 	}
 	cpu->block = block;
 	cpu->state = state->block_state;

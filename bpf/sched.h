@@ -152,10 +152,6 @@ struct slot_cpu {
 	unsigned long long wait_sum;
 	unsigned long long throttle[BUCKETS];
 	unsigned long long throttle_sum;
-	unsigned long long run[BUCKETS];
-	unsigned long long run_sum;
-	unsigned long long block[BUCKETS];
-	unsigned long long block_sum;
 	unsigned long long stolen;
 	unsigned long long d;
 	unsigned long long t;
@@ -164,6 +160,14 @@ struct slot_cpu {
 	/* the longest wait of the running generation and of the one before, by its lowest bit */
 	unsigned long long longest[2];
 	unsigned long long generation[2];
+} __attribute__((aligned(128)));
+
+/* The same for run and block histograms, in a map of its own: most configs do not ask for them. */
+struct slot_slices {
+	unsigned long long run[BUCKETS];
+	unsigned long long run_sum;
+	unsigned long long block[BUCKETS];
+	unsigned long long block_sum;
 } __attribute__((aligned(128)));
 
 /* One finished slice on a CPU. */

@@ -70,6 +70,12 @@ static __always_inline struct slot_cpu *slot_cpu(u32 slot, u32 cpu)
 	return bpf_map_lookup_elem(&slot_cpus, &index);
 }
 
+static __always_inline struct slot_slices *slot_slices_of(u32 slot, u32 cpu)
+{
+	u32 index = slot * settings.cpus + cpu;
+	return bpf_map_lookup_elem(&slot_slices, &index);
+}
+
 /* The exported bounds: no division, at most four comparisons. */
 static __always_inline u32 bucket_of(u64 ns)
 {

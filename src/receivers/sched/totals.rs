@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::driver::{Driver, collect_args, slot, slot_cpu};
+use super::driver::{Driver, collect_args, slot, slot_cpu, slot_slices};
 use crate::model::{CgroupKey, CgroupTotals, Histogram, SchedState};
 
 /// What the host's kernel and the config let us tell.
@@ -44,6 +44,12 @@ impl Totals {
                 self.high = self.high.max(index);
                 let cpus: Vec<slot_cpu> = (0..driver.cpus()).map(|cpu| driver.slot_cpu(index, cpu)).collect();
                 let mut totals = convert(&place, &cpus, args.generation, measured);
+                if measured.run || measured.block {
+                    let slices: Vec<slot_slices> =
+                        (0..driver.cpus()).map(|cpu| driver.slot_slices(index, cpu)).collect();
+                    totals.run = measured.run.then(|| histogram(&slices, |cpu| (&cpu.run, cpu.run_sum)));
+                    totals.block = measured.block.then(|| histogram(&slices, |cpu| (&cpu.block, cpu.block_sum)));
+                }
                 if let Some(last) = self.last.get(&key) {
                     never_fall(&mut totals, last);
                 }
@@ -65,17 +71,6 @@ impl Totals {
 fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured) -> CgroupTotals {
     let open = |ns: u64| if place.generation == generation { ns } else { 0 };
     let sum = |of: fn(&slot_cpu) -> u64| cpus.iter().map(of).sum::<u64>();
-    let histogram = |buckets: fn(&slot_cpu) -> (&[u64], u64)| {
-        let mut all = Histogram::default();
-        for cpu in cpus {
-            let (counts, sum_ns) = buckets(cpu);
-            for (total, count) in all.buckets.iter_mut().zip(counts) {
-                *total += count;
-            }
-            all.sum_ns += sum_ns;
-        }
-        all
-    };
     let run = place.run + open(place.open_run);
     let delay = place.delay + open(place.open_wait);
     let throttled = (sum(|cpu| cpu.throttle_sum) + open(place.open_throttled)).min(delay);
@@ -89,10 +84,8 @@ fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured)
         voluntary: place.voluntary,
         involuntary: place.involuntary,
         migrations: Some(place.migrations),
-        wait: histogram(|cpu| (&cpu.wait, cpu.wait_sum)),
-        throttle: histogram(|cpu| (&cpu.throttle, cpu.throttle_sum)),
-        run: measured.run.then(|| histogram(|cpu| (&cpu.run, cpu.run_sum))),
-        block: measured.block.then(|| histogram(|cpu| (&cpu.block, cpu.block_sum))),
+        wait: histogram(cpus, |cpu| (&cpu.wait, cpu.wait_sum)),
+        throttle: histogram(cpus, |cpu| (&cpu.throttle, cpu.throttle_sum)),
         longest_wait_ns: longest(place, cpus, generation),
         starving_threads: if place.generation == generation { place.starving } else { 0 },
         threads: if place.generation == generation { place.threads } else { 0 },
@@ -111,6 +104,18 @@ fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured)
     totals.times.set(SchedState::Stopped, stopped);
     totals.times.set(SchedState::Other, other);
     totals
+}
+
+/// One histogram of all CPUs.
+fn histogram<T>(cpus: &[T], of: fn(&T) -> (&[u64], u64)) -> Histogram {
+    let mut all = Histogram::default();
+    for (counts, sum_ns) in cpus.iter().map(of) {
+        for (total, count) in all.buckets.iter_mut().zip(counts) {
+            *total += count;
+        }
+        all.sum_ns += sum_ns;
+    }
+    all
 }
 
 /// The longest wait of the interval that the collection `generation` ended.

@@ -18,7 +18,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, R
 pub(super) use error::DriverError;
 pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
-pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu};
+pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu, slot_slices};
 use skeleton::{SchedSkel, SchedSkelBuilder};
 
 /// Sizes and settings of one load.
@@ -40,6 +40,7 @@ pub(super) struct Driver<'a> {
     _links: Vec<Link>,
     slots: MappedArray<slot>,
     slot_cpus: MappedArray<slot_cpu>,
+    slot_slices: MappedArray<slot_slices>,
     cpus: MappedArray<cpu_state>,
     facts: KernelFacts,
 }
@@ -64,9 +65,11 @@ impl<'a> Driver<'a> {
         open.progs.sched_switch.set_autoload(facts.switch_passes_state);
         open.progs.sched_switch_3.set_autoload(!facts.switch_passes_state);
         open.progs.sched_waking.set_autoload(chosen.blocks != 0);
+        let slices = slices(&chosen);
         let mut sized = || -> libbpf_rs::Result<()> {
             open.maps.slots.set_max_entries(chosen.slots)?;
             open.maps.slot_cpus.set_max_entries(chosen.slots * chosen.cpus)?;
+            open.maps.slot_slices.set_max_entries(slices)?;
             open.maps.cpus.set_max_entries(chosen.cpus)?;
             open.maps.slot_of.set_max_entries(chosen.slots)?;
             open.maps.free_slots.set_max_entries(chosen.slots)?;
@@ -100,11 +103,13 @@ impl<'a> Driver<'a> {
         let links = links.map_err(|error| DriverError::attach(&error))?;
         let slots = MappedArray::new(skel.maps.slots.as_fd(), chosen.slots as usize);
         let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), (chosen.slots * chosen.cpus) as usize);
+        let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(&chosen) as usize);
         let cpus = MappedArray::new(skel.maps.cpus.as_fd(), chosen.cpus as usize);
         let mapped = |error: std::io::Error| DriverError::map(&error);
         Ok(Self {
             slots: slots.map_err(mapped)?,
             slot_cpus: slot_cpus.map_err(mapped)?,
+            slot_slices: slot_slices.map_err(mapped)?,
             cpus: cpus.map_err(mapped)?,
             skel,
             _links: links,
@@ -152,6 +157,11 @@ impl<'a> Driver<'a> {
         self.slot_cpus.get(index * self.cpus.len() + cpu)
     }
 
+    /// Its run and block histograms on one CPU; zero where they are not asked for.
+    pub(crate) fn slot_slices(&self, index: usize, cpu: usize) -> slot_slices {
+        self.slot_slices.get(index * self.cpus.len() + cpu)
+    }
+
     /// What a CPU counted.
     pub(super) fn cpu(&self, index: usize) -> cpu_state {
         self.cpus.get(index)
@@ -178,9 +188,15 @@ impl<'a> Driver<'a> {
         self.slots.set(index as usize, slot::default());
         for cpu in 0..self.cpus.len() {
             self.slot_cpus.set(index as usize * self.cpus.len() + cpu, slot_cpu::default());
+            self.slot_slices.set(index as usize * self.cpus.len() + cpu, slot_slices::default());
         }
         let _ = self.skel.maps.free_slots.update(&[], &index.to_ne_bytes(), MapFlags::ANY);
     }
+}
+
+/// Entries of the map of run and block histograms.
+fn slices(chosen: &settings) -> u32 {
+    if chosen.run_histogram | chosen.block_histogram != 0 { chosen.slots * chosen.cpus } else { 1 }
 }
 
 /// The ring buffer's reader.
