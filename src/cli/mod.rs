@@ -4,11 +4,17 @@
 //! the start failed, 2 a wrong command line.
 
 mod arguments;
+pub mod command_result;
+pub mod components;
+pub mod config_schema;
 pub mod container;
 mod load;
 mod logs;
+pub mod print_config;
+pub mod reference;
 pub mod replay;
 mod run;
+pub mod validate;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value as Json, json};
 
-use super::problem::{Problem, Problems};
+use super::problem::Problems;
 use super::resolve::{Resolved, resolve, resolve_documents};
 use super::source::{Document, Environment, plain_problem, variable_text};
 

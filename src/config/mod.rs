@@ -17,6 +17,7 @@ pub mod section;
 pub mod source;
 pub mod suggest;
 pub mod values;
+mod yaml;
 
 pub use embedded::resolve_or_default;
 pub use node::Node;
@@ -25,3 +26,4 @@ pub use resolve::{Resolved, resolve, resolve_documents};
 pub use section::{Body, Checker, Section};
 pub use source::{Document, Environment, ProcessEnvironment};
 pub use values::{Opaque, Period};
+pub use yaml::to_yaml;

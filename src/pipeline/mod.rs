@@ -24,7 +24,7 @@ pub use factory::{
     BuildContext, BuiltExporter, Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory,
     Settings,
 };
-pub use graph::{ComponentType, plan};
+pub use graph::{ComponentType, Definition, definitions, plan};
 pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
 pub use listen::listen;
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};

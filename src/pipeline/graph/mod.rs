@@ -5,10 +5,12 @@ mod definitions;
 mod kind;
 mod wiring;
 
+use std::sync::Arc;
+
 use crate::config::suggest::suggest;
 use crate::config::{Body, Node, Position, Problem, Problems};
 
-use super::factory::{Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory};
+use super::factory::{Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory, Settings};
 use super::plan::{Plan, Planned};
 use super::service::ServiceSettings;
 use definitions::{Definitions, define};
@@ -45,6 +47,37 @@ struct Defined {
     processors: Definitions<ProcessorFactory>,
     exporters: Definitions<ExporterFactory>,
     extensions: Definitions<ExtensionFactory>,
+}
+
+/// A component as defined, used or not.
+pub struct Definition {
+    /// `receivers`, `processors`, `exporters` or `extensions`.
+    pub section: &'static str,
+    /// `type` or `type/name`.
+    pub id: Arc<str>,
+    /// The keys of its type.
+    pub settings: &'static Settings,
+    /// What is written.
+    pub body: Body,
+}
+
+/// Every component that a config defines, in the order of its sections; types that do not exist are left out.
+pub fn definitions(root: &Node, components: &Components) -> Vec<Definition> {
+    fn all<F: ComponentType>(root: &Node, types: &[&'static F], found: &mut Vec<Definition>) {
+        let defined = define(root, types, &mut Findings::default());
+        found.extend(defined.iter().map(|planned| Definition {
+            section: F::SECTION,
+            id: Arc::clone(&planned.id),
+            settings: planned.factory.settings(),
+            body: planned.body.clone(),
+        }));
+    }
+    let mut found = Vec::new();
+    all(root, components.receivers, &mut found);
+    all(root, components.processors, &mut found);
+    all(root, components.exporters, &mut found);
+    all(root, components.extensions, &mut found);
+    found
 }
 
 /// Plans the run that a resolved config asks for.
