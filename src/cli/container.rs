@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use crate::model::{Resource, Value};
-use crate::processors::container::{attributes, grammar};
+use crate::processors::container::{grammar, look};
 
 /// What to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,12 @@ pub enum Target {
 pub fn run(target: &Target) -> Result<String, String> {
     let (cgroup, mountinfo) = read(target)?;
     let identity = grammar::parse_text(&cgroup, mountinfo.as_deref());
-    Ok(json(&attributes::of_identity(&identity)).to_string())
+    let resource = match target {
+        // only of a live process the runtimes can be asked
+        Target::Pid(_) => look::with_names(&identity),
+        Target::Files { .. } => look::without_names(&identity),
+    };
+    Ok(json(&resource).to_string())
 }
 
 fn read(target: &Target) -> Result<(String, Option<String>), String> {

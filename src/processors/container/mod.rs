@@ -10,6 +10,7 @@ pub mod grammar;
 mod host;
 mod identity;
 pub mod kubernetes;
+pub mod look;
 pub mod names;
 mod owner;
 mod owners;

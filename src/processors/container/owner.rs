@@ -81,7 +81,8 @@ fn display_name(facts: &Facts<'_>, resource: &Resource) -> Arc<str> {
     }
 }
 
-fn add_names(resource: &mut Resource, names: &Names) {
+/// The attributes that a runtime's names become.
+pub(super) fn add_names(resource: &mut Resource, names: &Names) {
     let mut text = |key: &'static str, value: &Option<Arc<str>>| {
         if let Some(value) = value {
             resource.set(key, Arc::clone(value));

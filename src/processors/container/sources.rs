@@ -1,10 +1,13 @@
 //! The background tasks that learn names: made with the processor, started with its first batch, ended with it.
 
+use std::sync::Arc;
+
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::kubernetes::PodStore;
-use super::names::Book;
+use super::names::catalog::Worker;
+use super::names::{Book, runtimes};
 use super::settings::{ContainerSettings, KubernetesSettings};
 use crate::pipeline::BuildContext;
 
@@ -20,9 +23,24 @@ pub(super) struct Sources {
 impl Sources {
     /// The sources that the settings ask for, with the places where they put what they learn.
     pub(super) fn new(settings: &ContainerSettings, context: &BuildContext) -> (Self, Book, PodStore) {
-        let builder = Book::builder(settings.cache_size, &context.telemetry, &context.id);
-        let waiting: Vec<Task> = Vec::new();
+        let mut builder = Book::builder(settings.cache_size, &context.telemetry, &context.id);
+        let asked: Vec<_> = settings
+            .runtimes
+            .0
+            .iter()
+            .map(|(runtime, endpoint)| {
+                let questions = builder.source(runtime.name(), runtimes::containers_of(*runtime));
+                (*runtime, endpoint.clone(), questions)
+            })
+            .collect();
         let book = builder.finish();
+        let labels: Arc<[String]> = settings.labels.clone().into();
+        let mut waiting: Vec<Task> = Vec::new();
+        for (runtime, endpoint, questions) in asked {
+            let open = runtimes::open(runtime, endpoint, Arc::clone(&labels));
+            let worker = Worker::new(open, questions, book.answers(runtime.name()), &context.telemetry);
+            waiting.push(Box::pin(worker.run()));
+        }
         (Self { waiting, running: JoinSet::new() }, book, PodStore::new(false))
     }
 

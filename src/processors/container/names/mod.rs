@@ -4,6 +4,13 @@
 //! they can. Refuses to know: cgroups, batches.
 
 pub mod book;
+pub mod catalog;
+mod cri;
+mod cri_messages;
+mod docker;
+mod podman;
+pub mod runtimes;
+mod socket;
 
 use std::sync::Arc;
 
