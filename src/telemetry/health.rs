@@ -1,6 +1,6 @@
 //! Whether the agent does its work: its phase, and what a component says it cannot do meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where in its life the agent is.
@@ -23,6 +23,7 @@ pub struct Health(Arc<Mutex<State>>);
 struct State {
     phase: Phase,
     degraded: BTreeMap<String, String>,
+    ended_inputs: BTreeSet<String>,
 }
 
 impl Health {
@@ -36,6 +37,7 @@ impl Health {
             state.phase = phase;
             if phase == Phase::Starting {
                 state.degraded.clear();
+                state.ended_inputs.clear();
             }
         });
     }
@@ -48,6 +50,16 @@ impl Health {
     /// A component does all that was asked of it again.
     pub fn recover(&self, component: &str) {
         self.with(|state| state.degraded.remove(component));
+    }
+
+    /// A receiver has delivered all that its input holds; nothing more will come of it (a file, not a kernel).
+    pub fn input_ended(&self, receiver: &str) {
+        self.with(|state| state.ended_inputs.insert(receiver.to_owned()));
+    }
+
+    /// Receivers whose input has ended, in order of id.
+    pub fn ended_inputs(&self) -> Vec<String> {
+        self.with(|state| state.ended_inputs.iter().cloned().collect())
     }
 
     /// The phase now.

@@ -334,6 +334,12 @@ impl Machine {
         self.threads.iter().map(move |thread| thread.totals_at(at, doubt(thread)))
     }
 
+    /// One living thread's totals, what is open at `at` included.
+    pub fn totals_of(&self, tid: u32, at: BootNs) -> Option<ThreadTotals> {
+        let thread = self.threads.get(tid)?;
+        Some(thread.totals_at(at, (self.losses, missed_on(&self.slots, thread.queued_on))))
+    }
+
     /// Waits that are open at `at`: the thread, and for how long.
     pub fn open_waits(&self, at: BootNs) -> impl Iterator<Item = (&Arc<Task>, u64)> + '_ {
         let doubt = |thread: &Thread| (self.losses, missed_on(&self.slots, thread.queued_on));

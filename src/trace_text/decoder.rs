@@ -93,7 +93,10 @@ impl Decoder {
         self.torn.extend_from_slice(line);
         if let Line::Event(_) = parsed {
             // whole by itself: the begin of the name of its task column stood on the line before
-            if matches!(self.torn.get(BEHIND_NAME), Some(b'-' | b' ')) && begun < BEHIND_NAME {
+            let column = (self.torn.get(BEHIND_NAME - 1), self.torn.get(BEHIND_NAME));
+            let fits =
+                matches!(column, (Some(_), Some(b'-'))) || matches!(column, (Some(last), Some(b' ')) if *last != b' ');
+            if fits && begun < BEHIND_NAME {
                 self.torn_why = None;
             } else {
                 self.give_up_torn(out);
