@@ -119,11 +119,8 @@ static __always_inline void add_open(struct task_struct *p, struct task_state *s
 		if (clock <= queued)
 			return;
 		struct stay stay = { .since = queued, .now = clock };
-		if (settings.throttle_clock) {
-			u64 total = queue->throttled_clock_self_time, since = queue->throttled_clock_self;
-			if (total | since)
-				throttled_part(&stay, (u64)queue, total, since);
-		}
+		if (throttle_possible(queue))
+			throttled_part(&stay, queue);
 		u64 wait = clock - queued, throttled = stay.throttled;
 		slot->open_wait += wait;
 		slot->open_throttled += throttled;

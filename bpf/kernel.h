@@ -102,6 +102,7 @@ struct css_set {
 
 struct task_group {
 	struct cgroup_subsys_state css;
+	struct cfs_rq **cfs_rq;
 };
 
 struct task_struct {
@@ -131,6 +132,15 @@ struct task_struct___old {
 
 struct bpf_iter_task {
 	__u64 __opaque[3];
+};
+
+struct bpf_iter_meta {
+	u64 seq_num;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

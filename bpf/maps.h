@@ -121,8 +121,11 @@ u32 self_tgid;				/* gives no spans */
 u64 generation;				/* of the running collection interval */
 u64 total_bucket;			/* token bucket of all cgroups together */
 u64 boot_minus_clock;			/* newest estimate */
+u64 throttles_seen;			/* by our hooks */
 u64 cgroup_records_lost;
 u64 exit_records_lost;
+
+struct collect_args iter_args;		/* of collect_iter, which has no arguments of its own */
 
 /* Path of the cgroup that is being made: under cgroup_mutex, one at a time. */
 struct cgroup_record cgroup_scratch;

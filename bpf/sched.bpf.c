@@ -143,11 +143,8 @@ static __always_inline void enter_wait(struct cpu_state *cpu, struct slot_cpu *t
 	struct cfs_rq *queue = next->se.cfs_rq;
 	struct stay stay = { .since = queued, .now = now };
 
-	if (settings.throttle_clock) {
-		u64 total = queue->throttled_clock_self_time;
-		if (total)
-			throttled_part(&stay, (u64)queue, total, 0);
-	}
+	if (throttle_possible(queue))
+		throttled_part(&stay, queue);
 	u64 throttled = stay.throttled, wait = now - queued - throttled;
 	cpu->wait = wait;
 	cpu->throttled = throttled;
@@ -361,6 +358,76 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *group, const char *path, struct 
 	return 0;
 }
 
+/* Where threads cannot be walked from here: the leader at once, the others by a collection that user space
+ * makes as soon as it hears of the move. */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_leader, struct cgroup *group, const char *path, struct task_struct *task, bool threadgroup)
+{
+	if (group->root->hierarchy_id != settings.hierarchy)
+		return 0;
+	moved(task);
+	if (!threadgroup)
+		return 0;
+	struct exit_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&cgroup_records_lost, 1);
+		return 0;
+	}
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = RECORD_MOVED;
+	record->tid = task->pid;
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+/* The hooks of a throttled clock of our own. Called for the throttled group and once for each below it, per CPU;
+ * own and ancestor's quota together call twice: throttle_count, not yet changed here, tells the outermost. */
+static __always_inline void throttle_hook(struct task_group *group, void *data, bool begins)
+{
+	struct rq *rq = data;
+	struct cfs_rq **queues = BPF_CORE_READ(group, cfs_rq), *queue = NULL;
+	u32 cpu = BPF_CORE_READ(rq, cpu);
+
+	if (bpf_probe_read_kernel(&queue, sizeof(queue), queues + cpu) || !queue)
+		return;
+	int depth = BPF_CORE_READ(queue, throttle_count);
+	u64 key = (u64)queue, now = BPF_CORE_READ(rq, clock);
+	if (begins ? depth != 0 : depth != 1)
+		return;
+	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
+	if (!log) {
+		struct throttle_log fresh = {};
+		bpf_map_update_elem(&throttles, &key, &fresh, BPF_ANY);
+		log = bpf_map_lookup_elem(&throttles, &key);
+		if (!log)
+			return;
+	}
+	throttles_seen = 1;
+	if (begins) {
+		log->begin = now;
+	} else if (log->begin) {
+		u32 at = log->head & 3;
+		log->from[at] = log->begin;
+		log->to[at] = now;
+		log->head++;
+		log->begin = 0;
+	}
+}
+
+SEC("fentry/tg_throttle_down")
+int BPF_PROG(tg_throttle_down, struct task_group *group, void *data)
+{
+	throttle_hook(group, data, true);
+	return 0;
+}
+
+SEC("fentry/tg_unthrottle_up")
+int BPF_PROG(tg_unthrottle_up, struct task_group *group, void *data)
+{
+	throttle_hook(group, data, false);
+	return 0;
+}
+
 static __always_inline int cgroup_event(struct cgroup *group, const char *path, bool removed)
 {
 	if (group->root->hierarchy_id != settings.hierarchy)
@@ -401,15 +468,11 @@ int BPF_PROG(cgroup_rmdir, struct cgroup *group, const char *path)
 	return cgroup_event(group, path, true);
 }
 
-/* Reads every task's counters, from any pid namespace. Run on demand. */
-SEC("syscall")
-int collect(struct collect_args *args)
+static __always_inline void begin_collection(struct collect_args *args)
 {
-	struct bpf_iter_task it;
-	struct task_struct *p;
-
 	args->self_tgid = bpf_get_current_pid_tgid() >> 32;
-	self_tgid = args->self_tgid;
+	if (settings.exclude_self)
+		self_tgid = args->self_tgid;
 	args->boot = bpf_ktime_get_boot_ns();
 	/* a run queue's clock is never ahead of time: the smallest difference seen is the nearest */
 	u64 sample = args->boot - ((struct task_struct *)bpf_get_current_task_btf())->se.cfs_rq->rq->clock;
@@ -418,7 +481,31 @@ int collect(struct collect_args *args)
 	args->clock = args->boot - boot_minus_clock;
 	if (!began)
 		began = args->clock;
-	generation = args->generation;
+	args->generation = ++generation;
+	args->tasks = args->no_storage = 0;
+}
+
+/* The same where the open-coded iterator is not to be had: sees only the pid namespace of who reads it. */
+SEC("iter/task")
+int collect_iter(struct bpf_iter__task *context)
+{
+	struct task_struct *p = context->task;
+
+	if (context->meta->seq_num == 0)
+		begin_collection(&iter_args);
+	if (p)
+		collect_task(p, &iter_args);
+	return 0;
+}
+
+/* Reads every task's counters, from any pid namespace. Run on demand. */
+SEC("syscall")
+int collect(struct collect_args *args)
+{
+	struct bpf_iter_task it;
+	struct task_struct *p;
+
+	begin_collection(args);
 	bpf_rcu_read_lock();
 	bpf_iter_task_new(&it, NULL, ITER_ALL_THREADS);
 	while ((p = bpf_iter_task_next(&it)))

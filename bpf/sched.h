@@ -24,6 +24,7 @@ enum record_kind {
 	RECORD_EXIT = 3,
 	RECORD_CLOCK = 4,
 	RECORD_CGROUP = 5,
+	RECORD_MOVED = 6,		/* a process changed its cgroup: its other threads want a collection now */
 };
 
 enum run_end { END_BLOCKED, END_PREEMPTED, END_THROTTLED, END_EXITED };
@@ -213,14 +214,14 @@ struct cpu_state {
 	struct cycle_message message;
 } __attribute__((aligned(128)));
 
-/* Of the last collection. */
+/* What a collection says of itself. */
 struct collect_args {
-	unsigned long long generation;
-	unsigned long long boot;		/* out: the time of the read */
-	unsigned long long clock;		/* out: the same as a run queue clock, estimated */
-	unsigned int tasks;			/* out */
-	unsigned int self_tgid;			/* out: ours, as the kernel sees it */
-	unsigned int no_storage;		/* out */
+	unsigned long long generation;		/* its number */
+	unsigned long long boot;		/* the time of the read */
+	unsigned long long clock;		/* the same as a run queue clock, estimated */
+	unsigned int tasks;
+	unsigned int self_tgid;			/* ours, as the kernel sees it */
+	unsigned int no_storage;
 	unsigned int pad;
 };
 
@@ -234,6 +235,9 @@ struct settings {
 	unsigned char foreign_preemption;
 	unsigned char stolen;			/* rq tells steal or interrupt time */
 	unsigned char throttle_clock;		/* cfs_rq tells throttled time */
+	unsigned char throttle_hook;		/* it does not, and our hooks keep a clock */
+	unsigned char exclude_self;
+	unsigned short pad;
 	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
 	unsigned int cpus;			/* possible CPUs */
 	unsigned int slots;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
  *
- * Throttled time apart from waiting: the growth of the kernel's throttled clock of a (task group, CPU),
- * cut to the wait. Quotas of ancestors are in that clock too. No state per task: a wait that began anywhere
- * is laid over the last few episodes of its group's run queue.
+ * Throttled time apart from waiting: the growth of a throttled clock of a (task group, CPU), cut to the wait.
+ * Quotas of ancestors are in that clock too. The kernel keeps one where `cfs_rq` has throttled_clock_self_time;
+ * else two hooks on the rare way into and out of throttling keep ours. No state per task: a wait that began
+ * anywhere is laid over the last few episodes of its group's run queue.
  */
 #ifndef THROTTLE_H
 #define THROTTLE_H
@@ -52,6 +53,20 @@ __noinline u64 overlap(u64 from, u64 to, u64 since, u64 now)
 	return to > from ? to - from : 0;
 }
 
+static __always_inline struct throttle_log *throttle_log_of(struct cfs_rq *queue)
+{
+	u64 key = (u64)queue;
+	return bpf_map_lookup_elem(&throttles, &key);
+}
+
+/* Whether this queue was ever throttled, as cheaply as it can be told. */
+static __always_inline bool throttle_possible(struct cfs_rq *queue)
+{
+	if (settings.throttle_clock)
+		return queue->throttled_clock_self_time | queue->throttled_clock_self;
+	return settings.throttle_hook && throttles_seen;
+}
+
 /* A stay off the CPU while runnable, and what of it was throttled. */
 struct stay {
 	u64 since;
@@ -60,14 +75,19 @@ struct stay {
 	u64 first;			/* begin of the first throttled part */
 };
 
-/* Fills in the throttled part; `running_since` is the begin of an episode that still goes on, or 0. */
-static __noinline void throttled_part(struct stay *stay, u64 key, u64 total, u64 running_since)
+/* Fills in the throttled part, an episode that still goes on included. */
+static __noinline void throttled_part(struct stay *stay, struct cfs_rq *queue)
 {
-	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
-	u64 sum = 0, begin = stay->now;
+	struct throttle_log *log = throttle_log_of(queue);
+	u64 sum = 0, begin = stay->now, running_since = 0;
 
+	if (settings.throttle_clock)
+		running_since = queue->throttled_clock_self;
+	else if (log)
+		running_since = log->begin;
 	if (log) {
-		throttle_ended(log, total, stay->now);
+		if (settings.throttle_clock)
+			throttle_ended(log, queue->throttled_clock_self_time, stay->now);
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
 			u64 part = overlap(log->from[i], log->to[i], stay->since, stay->now);

@@ -25,6 +25,7 @@ pub(super) struct Assembler {
     cgroup_events: Vec<CgroupRecord>,
     named: HashSet<CgroupKey>,
     losses: Losses,
+    moved: bool,
 }
 
 /// What was assembled since the last take.
@@ -38,6 +39,8 @@ pub(super) struct Assembled {
     pub cgroup_events: Vec<CgroupRecord>,
     /// Records that could not be used.
     pub losses: Losses,
+    /// A process changed its cgroup.
+    pub moved: bool,
 }
 
 impl Assembler {
@@ -51,6 +54,7 @@ impl Assembler {
             }
             Some(Record::Clock { clock, boot, .. }) => self.clock.sample(clock, boot),
             Some(Record::Cgroup(record)) => self.cgroup_events.push(record),
+            Some(Record::Moved) => self.moved = true,
             None => self.losses.add(LossReason::Decode, 1),
         }
     }
@@ -62,6 +66,7 @@ impl Assembler {
             named: std::mem::take(&mut self.named),
             cgroup_events: std::mem::take(&mut self.cgroup_events),
             losses: std::mem::take(&mut self.losses),
+            moved: std::mem::take(&mut self.moved),
         }
     }
 

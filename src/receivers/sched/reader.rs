@@ -102,6 +102,10 @@ impl Reader {
             ring.drain(if ending { Duration::ZERO } else { patience })?;
             let assembled = assembler.borrow_mut().take();
             self.cgroup_events(&assembled);
+            if assembled.moved {
+                // books what the process' other threads did in their old cgroup; the series come in their time
+                self.generation = driver.collect()?.generation;
+            }
             if !assembled.cycles.is_empty() {
                 last_cycles = Some(now);
             }
@@ -146,8 +150,8 @@ impl Reader {
     }
 
     fn collect(&mut self, driver: &Driver<'_>) -> Result<(Collection, HashSet<CgroupKey>), DriverError> {
-        self.generation += 1;
-        let args = driver.collect(self.generation)?;
+        let args = driver.collect()?;
+        self.generation = args.generation;
         let read = self.totals.read(driver, &args, self.pace.measured);
         let mut gone = HashSet::new();
         let generation = self.generation;

@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::clock;
-use super::driver::{Driver, DriverError, KernelFacts, Load, Storage, settings as KernelSettings};
+use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::reader::{Pace, Reader};
 use super::settings::{SchedSettings, Selection};
 use super::totals::Measured;
-use crate::model::{HostFacts, Wants};
+use crate::model::{BootNs, HostFacts, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
 use crate::telemetry::Telemetry;
 
@@ -83,7 +83,7 @@ fn begin<'a>(
     let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
     let driver = Driver::start(storage, load)?;
-    driver.collect(1)?;
+    driver.collect()?;
     let mut paths = CgroupPaths::default();
     match &hierarchy.mount {
         Some(mount) => paths.walk(mount),
@@ -91,7 +91,7 @@ fn begin<'a>(
             "sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"
         ),
     }
-    let facts = host_facts(settings, driver.facts(), driver.cpus(), since);
+    let facts = host_facts(settings, &driver, since);
     tracing::info!(
         "sched: {} backend, {} CPUs, throttled time from {}, cgroup {}",
         facts.backend,
@@ -106,7 +106,7 @@ fn begin<'a>(
         spans: wants.cycles,
         measured: Measured {
             stolen: driver.facts().stolen,
-            throttled: driver.facts().throttle_clock,
+            throttled: driver.throttle() != ThrottleSource::None,
             run: load.settings.run_histogram != 0,
             block: load.settings.block_histogram != 0,
         },
@@ -148,6 +148,7 @@ fn load(
         blocks: u8::from(wants.blocks || wants.block_histogram),
         run_histogram: u8::from(wants.run_histogram),
         block_histogram: u8::from(wants.block_histogram),
+        exclude_self: u8::from(settings.exclude.own.unwrap_or(true)),
         foreign_preemption: u8::from(selection.foreign_preemption),
         sample: (selection.sample_ratio * f64::from(u32::MAX)) as u32,
         wait: selection.wait_ns,
@@ -163,14 +164,14 @@ fn load(
     Ok(Load { settings: kernel, ring_bytes })
 }
 
-fn host_facts(settings: &SchedSettings, kernel: KernelFacts, cpus: usize, since: crate::model::BootNs) -> HostFacts {
+fn host_facts(settings: &SchedSettings, driver: &Driver<'_>, since: BootNs) -> HostFacts {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     HostFacts {
         backend: "tp_btf",
-        throttle_source: if kernel.throttle_clock { "kernel" } else { "none" },
+        throttle_source: driver.throttle().name(),
         boot_id: boot_id.trim().into(),
         kernel_release: rustix::system::uname().release().to_string_lossy().into(),
-        cpus: u32::try_from(cpus).unwrap_or(0),
+        cpus: u32::try_from(driver.cpus()).unwrap_or(0),
         since,
         starvation_ns: settings.starvation.as_ns(),
     }

@@ -115,6 +115,8 @@ pub(super) enum Record {
     },
     /// A cgroup came or went.
     Cgroup(CgroupRecord),
+    /// A process changed its cgroup: its other threads want a collection now.
+    Moved,
 }
 
 fn bytes<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
@@ -198,6 +200,7 @@ pub(super) fn decode(record: &[u8]) -> Option<Record> {
                 path: record.get(CGROUP_BYTES..CGROUP_BYTES + length)?.to_vec(),
             }))
         }
+        6 => Some(Record::Moved),
         _ => None,
     }
 }

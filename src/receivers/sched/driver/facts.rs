@@ -2,7 +2,7 @@
 
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Composite, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::types::{Composite, Func, FuncProto, Ptr, Typedef};
 
 /// Facts from the kernel's BTF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct KernelFacts {
     pub task_throttled: bool,
     /// The open-coded task iterator is there.
     pub task_iterator: bool,
+    /// The functions that our throttle hooks attach to are there.
+    pub throttle_functions: bool,
     /// `sched_info` is there.
     pub sched_info: bool,
 }
@@ -24,6 +26,10 @@ pub(crate) struct KernelFacts {
 fn has_member(btf: &Btf<'_>, name: &str, member: &str) -> bool {
     let found: Option<Composite<'_>> = btf.type_by_name(name);
     found.is_some_and(|composite| composite.iter().any(|field| field.name.is_some_and(|known| known == member)))
+}
+
+fn has_function(btf: &Btf<'_>, name: &str) -> bool {
+    btf.type_by_name::<Func<'_>>(name).is_some()
 }
 
 /// Number of arguments of a BTF tracepoint, the context among them.
@@ -42,7 +48,8 @@ impl KernelFacts {
             throttle_clock: has_member(btf, "cfs_rq", "throttled_clock_self_time"),
             stolen: has_member(btf, "rq", "prev_steal_time_rq") || has_member(btf, "rq", "prev_irq_time"),
             task_throttled: has_member(btf, "task_struct", "throttled"),
-            task_iterator: btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_iter_task_new").is_some(),
+            task_iterator: has_function(btf, "bpf_iter_task_new"),
+            throttle_functions: has_function(btf, "tg_throttle_down") && has_function(btf, "tg_unthrottle_up"),
             sched_info: has_member(btf, "sched_info", "last_queued"),
         }
     }

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 
 pub(super) use error::DriverError;
 pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
 pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu, slot_slices};
-use skeleton::{SchedSkel, SchedSkelBuilder};
+use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
 
 /// Sizes and settings of one load.
 #[derive(Debug, Clone, Copy)]
@@ -30,80 +30,115 @@ pub(super) struct Load {
     pub ring_bytes: u32,
 }
 
-/// Memory for the opened object; outlives the driver that borrows it.
+/// Memory for the opened object, one place for each attempt; outlives the driver that borrows it.
 #[derive(Default)]
-pub(super) struct Storage(Option<MaybeUninit<OpenObject>>);
+pub(crate) struct Storage {
+    first: Option<MaybeUninit<OpenObject>>,
+    second: Option<MaybeUninit<OpenObject>>,
+}
+
+/// How throttled time is told from waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThrottleSource {
+    /// The kernel's own throttled clock.
+    Kernel,
+    /// A clock kept by our hooks.
+    Hook,
+    /// Not at all: waiting includes it.
+    None,
+}
+
+impl ThrottleSource {
+    /// The attribute value.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Hook => "hook",
+            Self::None => "none",
+        }
+    }
+}
 
 /// The loaded and attached programs. Dropping it detaches them.
-pub(super) struct Driver<'a> {
+pub(crate) struct Driver<'a> {
     skel: SchedSkel<'a>,
     _links: Vec<Link>,
+    /// The task iterator, where the open-coded one is not to be had.
+    iterator: Option<Link>,
     slots: MappedArray<slot>,
     slot_cpus: MappedArray<slot_cpu>,
     slot_slices: MappedArray<slot_slices>,
     cpus: MappedArray<cpu_state>,
     facts: KernelFacts,
+    throttle: ThrottleSource,
 }
 
 impl<'a> Driver<'a> {
-    /// Loads and attaches; fails while the caller waits.
+    /// Loads and attaches; fails while the caller waits. What this kernel lacks is decided by its BTF and by
+    /// what loads, never by its version.
     ///
     /// # Errors
     /// With the cause and the remedy in its message.
-    pub(super) fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
+    pub(crate) fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
         silence_libbpf();
         let btf = Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?;
         let facts = KernelFacts::read(&btf);
-        let place = storage.0.insert(MaybeUninit::uninit());
+        let place = storage.first.insert(MaybeUninit::uninit());
+        if facts.throttle_clock {
+            return Self::attempt(place, load, facts, ThrottleSource::Kernel);
+        }
+        if facts.throttle_functions {
+            match Self::attempt(place, load, facts, ThrottleSource::Hook) {
+                Ok(driver) => return Ok(driver),
+                Err(error) => tracing::debug!("no throttle hooks: {error}"),
+            }
+        }
+        let place = storage.second.insert(MaybeUninit::uninit());
+        Self::attempt(place, load, facts, ThrottleSource::None)
+    }
+
+    fn attempt(
+        place: &'a mut MaybeUninit<OpenObject>,
+        load: Load,
+        facts: KernelFacts,
+        throttle: ThrottleSource,
+    ) -> Result<Self, DriverError> {
         let mut open = SchedSkelBuilder::default().open(place).map_err(|error| DriverError::load(&error))?;
         let mut chosen = load.settings;
         chosen.stolen = u8::from(facts.stolen);
-        chosen.throttle_clock = u8::from(facts.throttle_clock);
+        chosen.throttle_clock = u8::from(throttle == ThrottleSource::Kernel);
+        chosen.throttle_hook = u8::from(throttle == ThrottleSource::Hook);
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.settings = chosen;
         }
-        open.progs.sched_switch.set_autoload(facts.switch_passes_state);
-        open.progs.sched_switch_3.set_autoload(!facts.switch_passes_state);
-        open.progs.sched_waking.set_autoload(chosen.blocks != 0);
-        let slices = slices(&chosen);
-        let mut sized = || -> libbpf_rs::Result<()> {
-            open.maps.slots.set_max_entries(chosen.slots)?;
-            open.maps.slot_cpus.set_max_entries(chosen.slots * chosen.cpus)?;
-            open.maps.slot_slices.set_max_entries(slices)?;
-            open.maps.cpus.set_max_entries(chosen.cpus)?;
-            open.maps.slot_of.set_max_entries(chosen.slots)?;
-            open.maps.free_slots.set_max_entries(chosen.slots)?;
-            open.maps.ring.set_max_entries(load.ring_bytes)
-        };
-        sized().map_err(|error| DriverError::load(&error))?;
+        choose_programs(&mut open, &chosen, facts);
+        size_maps(&mut open, &chosen, load.ring_bytes).map_err(|error| DriverError::load(&error))?;
         let skel = open.load().map_err(|error| DriverError::load(&error))?;
-        Self::attach(skel, facts, chosen)
+        Self::attach(skel, facts, &chosen, throttle)
     }
 
-    fn attach(skel: SchedSkel<'a>, facts: KernelFacts, chosen: settings) -> Result<Self, DriverError> {
+    fn attach(
+        skel: SchedSkel<'a>,
+        facts: KernelFacts,
+        chosen: &settings,
+        throttle: ThrottleSource,
+    ) -> Result<Self, DriverError> {
         for index in (1..chosen.slots).rev() {
             skel.maps
                 .free_slots
                 .update(&[], &index.to_ne_bytes(), MapFlags::ANY)
                 .map_err(|error| DriverError::load(&error))?;
         }
-        let progs = &skel.progs;
-        let mut wanted = vec![
-            &progs.task_newtask,
-            &progs.sched_process_free,
-            &progs.cgroup_mkdir,
-            &progs.cgroup_rmdir,
-            &progs.cgroup_attach_task,
-        ];
-        if chosen.blocks != 0 {
-            wanted.push(&progs.sched_waking);
-        }
-        wanted.push(if facts.switch_passes_state { &progs.sched_switch } else { &progs.sched_switch_3 });
-        let links = wanted.into_iter().map(|program| program.attach()).collect::<Result<Vec<_>, _>>();
-        let links = links.map_err(|error| DriverError::attach(&error))?;
+        let links = attach_programs(&skel, facts, chosen).map_err(|error| DriverError::attach(&error))?;
+        let iterator = if facts.task_iterator {
+            None
+        } else {
+            Some(skel.progs.collect_iter.attach().map_err(|error| DriverError::attach(&error))?)
+        };
+        let entries = (chosen.slots * chosen.cpus) as usize;
         let slots = MappedArray::new(skel.maps.slots.as_fd(), chosen.slots as usize);
-        let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), (chosen.slots * chosen.cpus) as usize);
-        let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(&chosen) as usize);
+        let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), entries);
+        let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(chosen) as usize);
         let cpus = MappedArray::new(skel.maps.cpus.as_fd(), chosen.cpus as usize);
         let mapped = |error: std::io::Error| DriverError::map(&error);
         Ok(Self {
@@ -113,8 +148,15 @@ impl<'a> Driver<'a> {
             cpus: cpus.map_err(mapped)?,
             skel,
             _links: links,
+            iterator,
             facts,
+            throttle,
         })
+    }
+
+    /// How throttled time is told from waiting.
+    pub(crate) fn throttle(&self) -> ThrottleSource {
+        self.throttle
     }
 
     /// What the kernel offers.
@@ -126,10 +168,17 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What the kernel says to the run.
-    pub(super) fn collect(&self, generation: u64) -> Result<collect_args, DriverError> {
-        let mut args = collect_args { generation, ..collect_args::default() };
+    pub(crate) fn collect(&self) -> Result<collect_args, DriverError> {
+        let failed = |error: &libbpf_rs::Error| DriverError::collect(error);
+        if let Some(link) = &self.iterator {
+            let mut tasks = Iter::new(link).map_err(|error| failed(&error))?;
+            let read = std::io::copy(&mut tasks, &mut std::io::sink());
+            read.map_err(|error| DriverError::other(format!("the task iterator broke off: {error}")))?;
+            return Ok(self.skel.maps.bss_data.as_deref().map(|bss| bss.iter_args).unwrap_or_default());
+        }
+        let mut args = collect_args::default();
         let input = ProgramInput { context_in: Some(bytes_of(&mut args)), ..ProgramInput::default() };
-        self.skel.progs.collect.test_run(input).map_err(|error| DriverError::collect(&error))?;
+        self.skel.progs.collect.test_run(input).map_err(|error| failed(&error))?;
         Ok(args)
     }
 
@@ -192,6 +241,45 @@ impl<'a> Driver<'a> {
         }
         let _ = self.skel.maps.free_slots.update(&[], &index.to_ne_bytes(), MapFlags::ANY);
     }
+}
+
+/// Loads one of each pair of twins, and nothing that is not asked for.
+fn choose_programs(open: &mut OpenSchedSkel<'_>, chosen: &settings, facts: KernelFacts) {
+    let progs = &mut open.progs;
+    progs.sched_switch.set_autoload(facts.switch_passes_state);
+    progs.sched_switch_3.set_autoload(!facts.switch_passes_state);
+    progs.sched_waking.set_autoload(chosen.blocks != 0);
+    progs.collect.set_autoload(facts.task_iterator);
+    progs.collect_iter.set_autoload(!facts.task_iterator);
+    progs.cgroup_attach_task.set_autoload(facts.task_iterator);
+    progs.cgroup_attach_leader.set_autoload(!facts.task_iterator);
+    progs.tg_throttle_down.set_autoload(chosen.throttle_hook != 0);
+    progs.tg_unthrottle_up.set_autoload(chosen.throttle_hook != 0);
+}
+
+fn size_maps(open: &mut OpenSchedSkel<'_>, chosen: &settings, ring_bytes: u32) -> libbpf_rs::Result<()> {
+    open.maps.slots.set_max_entries(chosen.slots)?;
+    open.maps.slot_cpus.set_max_entries(chosen.slots * chosen.cpus)?;
+    open.maps.slot_slices.set_max_entries(slices(chosen))?;
+    open.maps.cpus.set_max_entries(chosen.cpus)?;
+    open.maps.slot_of.set_max_entries(chosen.slots)?;
+    open.maps.free_slots.set_max_entries(chosen.slots)?;
+    open.maps.ring.set_max_entries(ring_bytes)
+}
+
+/// Attaches what was loaded, the switch program last: by then everything it counts on is in place.
+fn attach_programs(skel: &SchedSkel<'_>, facts: KernelFacts, chosen: &settings) -> libbpf_rs::Result<Vec<Link>> {
+    let progs = &skel.progs;
+    let mut wanted = vec![&progs.task_newtask, &progs.sched_process_free, &progs.cgroup_mkdir, &progs.cgroup_rmdir];
+    wanted.push(if facts.task_iterator { &progs.cgroup_attach_task } else { &progs.cgroup_attach_leader });
+    if chosen.throttle_hook != 0 {
+        wanted.extend([&progs.tg_throttle_down, &progs.tg_unthrottle_up]);
+    }
+    if chosen.blocks != 0 {
+        wanted.push(&progs.sched_waking);
+    }
+    wanted.push(if facts.switch_passes_state { &progs.sched_switch } else { &progs.sched_switch_3 });
+    wanted.into_iter().map(|program| program.attach()).collect()
 }
 
 /// Entries of the map of run and block histograms.
