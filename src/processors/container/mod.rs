@@ -77,7 +77,7 @@ impl Container {
                  their cgroup only; give it the host's (hostPID: true in Kubernetes, --pid host with docker)"
             );
         }
-        let (sources, book, pods) = Sources::new(settings, context);
+        let (sources, book, pods) = Sources::new(settings, context, !files.is_trusted());
         let caches = Caches { settings, telemetry: &context.telemetry, id: &context.id };
         let unknown = context.telemetry.counter(
             "otelcol_processor_container_cgroups_unknown",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::kubernetes::PodStore;
+use super::kubernetes::{self, PodStore};
 use super::names::catalog::Worker;
 use super::names::{Book, runtimes};
 use super::settings::{ContainerSettings, KubernetesSettings};
@@ -22,7 +22,8 @@ pub(super) struct Sources {
 
 impl Sources {
     /// The sources that the settings ask for, with the places where they put what they learn.
-    pub(super) fn new(settings: &ContainerSettings, context: &BuildContext) -> (Self, Book, PodStore) {
+    /// `sidecar`: the agent cannot see the host's processes.
+    pub(super) fn new(settings: &ContainerSettings, context: &BuildContext, sidecar: bool) -> (Self, Book, PodStore) {
         let mut builder = Book::builder(settings.cache_size, &context.telemetry, &context.id);
         let asked: Vec<_> = settings
             .runtimes
@@ -41,7 +42,12 @@ impl Sources {
             let worker = Worker::new(open, questions, book.answers(runtime.name()), &context.telemetry);
             waiting.push(Box::pin(worker.run()));
         }
-        (Self { waiting, running: JoinSet::new() }, book, PodStore::new(false))
+        let of = [("source", "kubernetes"), ("outcome", "failed")];
+        let failures = context.telemetry.counter("otelcol_processor_container_lookups", "{lookup}", &of);
+        let node = node_name(&settings.kubernetes);
+        let (pods, watch) = kubernetes::open(&settings.kubernetes, node, labels, sidecar, failures);
+        waiting.extend(watch.map(|watch| -> Task { Box::pin(watch.run()) }));
+        (Self { waiting, running: JoinSet::new() }, book, pods)
     }
 
     /// Starts what has not been started; without a runtime (a replay in a test) nothing is asked.
