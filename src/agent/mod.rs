@@ -17,10 +17,10 @@ use crate::telemetry::{Phase, Telemetry};
 pub use commands::{Command, from_signals};
 
 /// Gives the plan of the config as it is now; called at the start and at each reload.
-pub type Loader<'a> = dyn Fn() -> Result<Plan, Problems> + 'a;
+pub type Loader<'a> = dyn Fn() -> Result<Plan, Problems> + Sync + 'a;
 
 /// Told of each plan that runs from now on; the log follows its `service` section.
-pub type OnPlan<'a> = dyn Fn(&Plan) + 'a;
+pub type OnPlan<'a> = dyn Fn(&Plan) + Sync + 'a;
 
 /// Why a run could not begin, or not go on.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,11 @@
 //! The readers of the agent's own counters that `service::telemetry::metrics` asks for.
 //!
-//! A page that cannot be served is a warning, not the end: an agent that measures without a page of its own
+//! `pull` is a page for Prometheus, `periodic` sends OTLP over gRPC. A page that cannot be served is a warning, not the end: an agent that measures without a page of its own
 //! counters is worth more than none. (The Collector does not start then.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -15,8 +15,9 @@ use axum::routing::get;
 use tokio::task::JoinHandle;
 
 use crate::pipeline::listen;
-use crate::pipeline::service::{MetricLevel, PrometheusSettings, TelemetrySettings};
+use crate::pipeline::service::{MetricLevel, OwnProtocol, PeriodicReader, PrometheusSettings, TelemetrySettings};
 use crate::telemetry::Telemetry;
+use crate::telemetry::otlp::{OtlpReader, OtlpTarget};
 use crate::telemetry::process::ProcessUse;
 use crate::telemetry::prometheus::{self, Naming};
 
@@ -24,7 +25,19 @@ use crate::telemetry::prometheus::{self, Naming};
 #[derive(Default)]
 pub(super) struct OwnReaders {
     pages: Vec<JoinHandle<()>>,
+    senders: Vec<Sender>,
 }
+
+/// A reader that sends, and the task that shows it new counters.
+struct Sender {
+    reader: OtlpReader,
+    following: JoinHandle<()>,
+}
+
+/// How often new counters are looked for.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
+/// What the last report may take.
+const LAST_REPORT: Duration = Duration::from_secs(2);
 
 /// What all readers show.
 #[derive(Clone)]
@@ -58,6 +71,10 @@ impl OwnReaders {
                 let key = format!("service::telemetry::metrics::readers::{at}::pull::exporter::prometheus::port");
                 readers.page(&pull.exporter.prometheus, &key, &shown).await;
             }
+            if let Some(periodic) = &reader.periodic {
+                let key = format!("service::telemetry::metrics::readers::{at}::periodic::exporter::otlp");
+                readers.sender(periodic, &key, &shown);
+            }
         }
         readers
     }
@@ -80,8 +97,40 @@ impl OwnReaders {
         }));
     }
 
-    /// Ends all of them.
+    fn sender(&mut self, settings: &PeriodicReader, key: &str, shown: &Shown) {
+        let otlp = &settings.exporter.otlp;
+        if otlp.protocol != OwnProtocol::Grpc {
+            tracing::warn!("own metrics are not sent: {key}::protocol: only `grpc` is supported here");
+            return;
+        }
+        let target = OtlpTarget {
+            endpoint: otlp.endpoint.clone(),
+            headers: otlp.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect(),
+            interval: Duration::from_millis(settings.interval),
+            timeout: Duration::from_millis(settings.timeout),
+        };
+        match OtlpReader::start(&shown.telemetry, shown.since, &shown.resource, &target) {
+            Ok(reader) => {
+                let follower = reader.clone();
+                let following = tokio::spawn(async move {
+                    loop {
+                        tokio::time::sleep(FOLLOW_INTERVAL).await;
+                        follower.follow();
+                    }
+                });
+                self.senders.push(Sender { reader, following });
+            }
+            Err(error) => tracing::warn!("own metrics are not sent: {key}: {error}"),
+        }
+    }
+
+    /// Ends all of them; those that send send once more.
     pub(super) async fn stop(&mut self) {
+        for Sender { reader, following } in self.senders.drain(..) {
+            following.abort();
+            // The SDK blocks while it sends, and the connection lives on this runtime: not on this thread.
+            let _ended = tokio::task::spawn_blocking(move || reader.stop(LAST_REPORT)).await;
+        }
         for page in self.pages.drain(..) {
             page.abort();
             // Aborted is what it should be; the port is free after this.

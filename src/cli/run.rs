@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
 use super::arguments::ConfigArguments;
-use super::load::{load, told};
+use super::load::{Loaded, load, told};
 use super::logs::Log;
 use super::tell;
 use crate::agent::{self, Agent, RunError};
@@ -19,10 +19,13 @@ const WORKERS_MAX: usize = 4;
 /// Nothing to print; or why the run could not begin.
 pub(super) fn run(config: &ConfigArguments) -> Result<String, String> {
     let since = Instant::now();
-    let plan = load(config).map_err(|problems| told(&problems))?;
+    let Loaded { plan, notes } = load(config).map_err(|problems| told(&problems))?;
     let log = Log::default();
     follow(&log, &plan);
     log.install().map_err(|error| format!("the log cannot be installed: {error}"))?;
+    for note in &notes {
+        tracing::info!("{note}");
+    }
     let runtime = runtime(&plan).map_err(|error| format!("the runtime cannot start: {error}"))?;
     let ended = runtime.block_on(async {
         let commands = agent::from_signals().map_err(|error| format!("signals cannot be handled: {error}"))?;
@@ -30,7 +33,7 @@ pub(super) fn run(config: &ConfigArguments) -> Result<String, String> {
             version: env!("CARGO_PKG_VERSION"),
             since,
             telemetry: Telemetry::default(),
-            load: &|| load(config),
+            load: &|| load(config).map(|loaded| loaded.plan),
             on_plan: &|plan| follow(&log, plan),
         };
         agent.run(plan, commands).await.map_err(|error| match error {

@@ -5,6 +5,7 @@
 //! Collector has too (otel.md 1.7). Refuses to know: how they are exported.
 
 pub mod health;
+pub mod otlp;
 pub mod process;
 pub mod prometheus;
 
