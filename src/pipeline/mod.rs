@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: which components exist (they are handed in as lists), what a scheduler is.
 
+pub mod actions;
 pub mod client;
 pub mod component;
 pub mod data;

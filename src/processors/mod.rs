@@ -1,13 +1,26 @@
 //! The processors: one folder or file each, named as in the YAML; this list is all that knows them.
 
+pub mod attributes;
 pub mod batch;
 pub mod container;
+pub mod filter;
 pub mod memory_limiter;
+pub mod resource;
+pub mod resource_detection;
 pub mod sched_metrics;
 pub mod sched_spans;
 
 use crate::pipeline::ProcessorFactory;
 
 /// Every processor type.
-pub const FACTORIES: &[&ProcessorFactory] =
-    &[&batch::FACTORY, &container::FACTORY, &memory_limiter::FACTORY, &sched_metrics::FACTORY, &sched_spans::FACTORY];
+pub const FACTORIES: &[&ProcessorFactory] = &[
+    &attributes::FACTORY,
+    &batch::FACTORY,
+    &container::FACTORY,
+    &filter::FACTORY,
+    &memory_limiter::FACTORY,
+    &resource::FACTORY,
+    &resource_detection::FACTORY,
+    &sched_metrics::FACTORY,
+    &sched_spans::FACTORY,
+];

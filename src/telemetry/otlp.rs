@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
 use opentelemetry_otlp::{MetricExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
@@ -86,20 +86,20 @@ impl OtlpReader {
                 })
             };
             match series.kind {
-                InstrumentKind::Counter => drop(
-                    self.meter
-                        .u64_observable_counter(name)
-                        .with_unit(series.unit)
-                        .with_callback(move |to| values().for_each(|(value, of)| to.observe(value, &of)))
-                        .build(),
-                ),
-                InstrumentKind::Gauge => drop(
-                    self.meter
-                        .u64_observable_gauge(name)
-                        .with_unit(series.unit)
-                        .with_callback(move |to| values().for_each(|(value, of)| to.observe(value, &of)))
-                        .build(),
-                ),
+                InstrumentKind::Counter => {
+                    let counter = self.meter.u64_observable_counter(name).with_unit(series.unit);
+                    let observe = move |to: &dyn AsyncInstrument<u64>| {
+                        values().for_each(|(value, of)| to.observe(value, &of));
+                    };
+                    let _counter = counter.with_callback(observe).build();
+                }
+                InstrumentKind::Gauge => {
+                    let gauge = self.meter.u64_observable_gauge(name).with_unit(series.unit);
+                    let observe = move |to: &dyn AsyncInstrument<u64>| {
+                        values().for_each(|(value, of)| to.observe(value, &of));
+                    };
+                    let _gauge = gauge.with_callback(observe).build();
+                }
             }
         }
     }
@@ -114,27 +114,21 @@ impl OtlpReader {
 
 fn observe_process(meter: &Meter, since: Instant) {
     let read = move || ProcessUse::read(since);
-    drop(
-        meter
-            .f64_observable_counter("otelcol_process_uptime")
-            .with_unit("s")
-            .with_callback(move |to| to.observe(read().uptime_seconds, &[]))
-            .build(),
-    );
-    drop(
-        meter
-            .f64_observable_counter("otelcol_process_cpu_seconds")
-            .with_unit("s")
-            .with_callback(move |to| read().cpu_seconds.into_iter().for_each(|seconds| to.observe(seconds, &[])))
-            .build(),
-    );
-    drop(
-        meter
-            .u64_observable_gauge("otelcol_process_memory_rss")
-            .with_unit("By")
-            .with_callback(move |to| read().resident_bytes.into_iter().for_each(|bytes| to.observe(bytes, &[])))
-            .build(),
-    );
+    let _uptime = meter
+        .f64_observable_counter("otelcol_process_uptime")
+        .with_unit("s")
+        .with_callback(move |to| to.observe(read().uptime_seconds, &[]))
+        .build();
+    let _cpu = meter
+        .f64_observable_counter("otelcol_process_cpu_seconds")
+        .with_unit("s")
+        .with_callback(move |to| read().cpu_seconds.into_iter().for_each(|seconds| to.observe(seconds, &[])))
+        .build();
+    let _memory = meter
+        .u64_observable_gauge("otelcol_process_memory_rss")
+        .with_unit("By")
+        .with_callback(move |to| read().resident_bytes.into_iter().for_each(|bytes| to.observe(bytes, &[])))
+        .build();
 }
 
 /// Errors name the header, never its value.

@@ -134,7 +134,7 @@ const NOTE: ExtensionFactory = ExtensionFactory {
 impl Receiver for Fake {
     async fn start(&mut self, outlet: Outlet) -> Result<(), StartError> {
         self.probe.outlets.lock().unwrap().insert(self.id.clone(), outlet);
-        Fake::start(self)
+        Self::start(self)
     }
 
     async fn shutdown(&mut self) {

@@ -11,6 +11,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use super::*;
+use crate::model::Wants;
 use crate::pipeline::component::Branch;
 
 /// A started receiver whose only pipeline takes traces, with room for `room` batches.
@@ -41,7 +42,7 @@ async fn started(room: usize) -> Started {
         build(&Body::from_yaml("receivers::otlp", &yaml).unwrap(), &context).unwrap()
     };
     let (input, pipeline) = mpsc::channel(room);
-    let branch = Branch { signal: Signal::Traces, input, gates: Vec::new() };
+    let branch = Branch { signal: Signal::Traces, input, gates: Vec::new(), wants: Wants::default() };
     receiver.start(Outlet::new(vec![branch])).await.unwrap();
     Started { receiver, pipeline, telemetry, grpc, http }
 }

@@ -1,0 +1,65 @@
+//! The detectors: a variable's text, and the host.
+
+use percent_encoding::percent_decode_str;
+
+use super::SystemAttributes;
+
+/// `key=value,key=value`, percent-encoded. One mistake discards all of it, as the specification says.
+pub(super) fn from_variable(text: &str) -> Result<Vec<(String, String)>, String> {
+    let wrong = |part: &str| format!("OTEL_RESOURCE_ATTRIBUTES: `{part}` is not of the form key=value");
+    let mut found = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
+        let decoded = percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong(part))?;
+        if key.trim().is_empty() {
+            return Err(wrong(part));
+        }
+        found.push((key.trim().to_owned(), decoded.into_owned()));
+    }
+    Ok(found)
+}
+
+/// What the host says of itself; what cannot be read is left out.
+pub(super) fn from_system(wanted: &SystemAttributes) -> Vec<(String, String)> {
+    let uname = rustix::system::uname();
+    let all = [
+        ("host.name", wanted.host_name.enabled, Some(uname.nodename().to_string_lossy().into_owned())),
+        ("host.id", wanted.host_id.enabled, machine_id()),
+        ("host.arch", wanted.host_arch.enabled, Some(arch(&uname.machine().to_string_lossy()).to_owned())),
+        ("os.type", wanted.os_type.enabled, Some("linux".to_owned())),
+    ];
+    all.into_iter()
+        .filter_map(|(key, enabled, value)| value.filter(|_| enabled).map(|value| (key.to_owned(), value)))
+        .collect()
+}
+
+fn machine_id() -> Option<String> {
+    let read = |path| std::fs::read_to_string(path).ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
+    read("/etc/machine-id").or_else(|| read("/var/lib/dbus/machine-id"))
+}
+
+/// The semantic conventions' word for a machine.
+fn arch(machine: &str) -> &str {
+    match machine {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "i386" | "i686" => "x86",
+        "armv7l" | "armv6l" => "arm32",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_decoded_or_discarded() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(from_variable("a=b%20c, d = e,"), Ok(vec![pair("a", "b c"), pair("d", "e")]));
+        assert_eq!(from_variable(""), Ok(vec![]));
+        assert!(from_variable("a=b,c").is_err());
+        assert!(from_variable("a=%ff").is_err());
+        assert!(from_variable("=b").is_err());
+    }
+}
