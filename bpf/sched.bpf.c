@@ -76,7 +76,8 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 			state->block_state = state_of(prev_state);
 		}
 	}
-	if (!settings.spans || prev->tgid == self_tgid)
+	/* until the first collection the threads found at start have no storage */
+	if (!settings.spans || !began || prev->tgid == self_tgid)
 		return;
 	if (end == END_PREEMPTED && settings.foreign_preemption && next->pid && !(next->flags & PF_KTHREAD) &&
 	    slot_cached(cpu, next) != slot) {

@@ -7,7 +7,7 @@ mod rows;
 mod text;
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -20,7 +20,7 @@ use crate::config::{Checker, Period, Section};
 use crate::pipeline::{
     BuildContext, BuiltExporter, Data, ExportError, Exported, Exporter, ExporterFactory, Settings, Signal,
 };
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Series, Telemetry};
 
 /// The `table` exporter.
 pub const FACTORY: ExporterFactory = ExporterFactory {
@@ -71,6 +71,7 @@ struct Shown {
 pub struct TableExporter {
     settings: TableSettings,
     version: &'static str,
+    id: Arc<str>,
     telemetry: Telemetry,
     shown: Mutex<Shown>,
 }
@@ -79,12 +80,23 @@ impl TableExporter {
     /// Nothing shown yet.
     pub fn new(settings: TableSettings, context: &BuildContext) -> Self {
         let shown = Shown { last: Last::default(), at: None, started: Instant::now() };
-        Self { settings, version: context.version, telemetry: context.telemetry.clone(), shown: Mutex::new(shown) }
+        Self {
+            settings,
+            version: context.version,
+            id: Arc::clone(&context.id),
+            telemetry: context.telemetry.clone(),
+            shown: Mutex::new(shown),
+        }
     }
 
     /// What has left this host so far.
     fn sent(&self) -> String {
-        let count = |name: &str| self.telemetry.sum(name);
+        let snapshot = self.telemetry.snapshot();
+        let own =
+            |series: &Series| series.key.attributes.iter().any(|(key, id)| *key == "exporter" && **id == *self.id);
+        let count = |name: &str| -> u64 {
+            snapshot.iter().filter(|series| series.key.name == name && !own(series)).map(|series| series.value).sum()
+        };
         let (spans, points) = (count("otelcol_exporter_sent_spans"), count("otelcol_exporter_sent_metric_points"));
         let failed = count("otelcol_exporter_send_failed_spans") + count("otelcol_exporter_send_failed_metric_points");
         if spans + points + failed == 0 {

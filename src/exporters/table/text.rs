@@ -87,9 +87,12 @@ pub(super) fn render(table: &Table, frame: &Frame) -> String {
     if containers > frame.top {
         let _ = writeln!(out, "and {} more", containers - frame.top);
     }
-    let losses: Vec<String> = table.losses.iter().map(|(reason, count)| format!("{count:.0} {reason}")).collect();
-    let losses = if losses.is_empty() { "none".to_owned() } else { losses.join(", ") };
-    let _ = writeln!(out, "losses: {losses}    {}", frame.sent);
+    // a cycle over the rate of `select` is no loss: it is in the totals, and was not to be a span
+    let (limited, lost): (Vec<_>, Vec<_>) = table.losses.iter().partition(|(reason, _)| reason == "rate_limited");
+    let lost: Vec<String> = lost.iter().map(|(reason, count)| format!("{count:.0} {reason}")).collect();
+    let lost = if lost.is_empty() { "none".to_owned() } else { lost.join(", ") };
+    let limited = limited.first().map(|(_, count)| format!("  (over the span rate: {count:.0} cycles)"));
+    let _ = writeln!(out, "losses: {lost}{}    {}", limited.unwrap_or_default(), frame.sent);
     out
 }
 

@@ -124,9 +124,9 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Adds what the batch's cycles say about culprits.
-    pub(super) fn charge(&mut self, batch: &SchedBatch) {
+    pub(super) fn charge(&mut self, batch: &SchedBatch, host: &Arc<Owner>) {
         for cycle in batch.cycles.iter().filter(|cycle| !cycle.culprits.is_empty()) {
-            let Some(victim) = batch.owners.get(&cycle.cgroup) else { continue };
+            let victim = batch.owners.get(&cycle.cgroup).unwrap_or(host);
             let Some(series) = self.series.get_mut(&victim.key) else { continue };
             for culprit in &cycle.culprits {
                 *series.contention.entry(name(&culprit.kind, victim, batch)).or_default() += culprit.ns;
@@ -234,6 +234,7 @@ fn name(kind: &CulpritKind, victim: &Owner, batch: &SchedBatch) -> CulpritName {
                 let id = owner.resource.text("container.id").unwrap_or(&owner.key);
                 CulpritName { id: id.into(), name: Arc::clone(&owner.display_name) }
             }
+            None if victim.kind == OwnerKind::Host => pseudo("self"),
             None => pseudo("host"),
         },
     }

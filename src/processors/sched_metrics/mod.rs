@@ -71,7 +71,8 @@ impl SchedMetrics {
             self.host = Arc::clone(host);
         }
         self.ledger.collect(batch, &self.host);
-        self.ledger.charge(batch);
+        let host = Arc::clone(&self.host);
+        self.ledger.charge(batch, &host);
         let time = batch.offset.wall(collection.at);
         let facts = &batch.facts;
         let over = Period(Duration::from_nanos(batch.facts.starvation_ns)).to_string();
@@ -170,7 +171,8 @@ impl Processor for SchedMetrics {
     fn process(&mut self, data: Data, out: &mut Outbox) {
         let Data::Sched(batch) = data else { return };
         if batch.collection.is_none() {
-            self.ledger.charge(&batch);
+            let host = Arc::clone(&self.host);
+            self.ledger.charge(&batch, &host);
             return;
         }
         let points = self.points(&batch);

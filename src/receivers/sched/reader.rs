@@ -51,6 +51,8 @@ pub(super) struct Reader {
     /// Losses since the start.
     all: Losses,
     telemetry: Telemetry,
+    /// A collection that found no room; totals are cumulative, so the newest is enough.
+    waiting: Option<(Collection, HashSet<CgroupKey>)>,
 }
 
 impl Reader {
@@ -75,6 +77,7 @@ impl Reader {
             unsent: Losses::default(),
             all: Losses::default(),
             telemetry,
+            waiting: None,
         }
     }
 
@@ -194,7 +197,8 @@ impl Reader {
         for (reason, count) in assembled.losses.iter() {
             self.lose(reason, count);
         }
-        let (mut collection, gone) = collection.map_or_else(Default::default, |(all, gone)| (Some(all), gone));
+        let (mut collection, gone) =
+            self.newest(collection).map_or_else(Default::default, |(all, gone)| (Some(all), gone));
         let mut named = assembled.named;
         if let Some(collection) = &mut collection {
             collection.losses = self.all;
@@ -211,13 +215,32 @@ impl Reader {
             losses: self.unsent,
             ..SchedBatch::default()
         };
-        let cycles = batch.cycles.len() as u64;
-        for key in &gone {
-            self.paths.forget(key.id);
-        }
         self.unsent = Losses::default();
-        if self.outlet.try_send(&Data::Sched(Arc::new(batch))).is_err() {
-            self.lose(LossReason::PipelineFull, cycles.max(1));
+        let batch = Arc::new(batch);
+        if self.outlet.try_send(&Data::Sched(Arc::clone(&batch))).is_ok() {
+            for key in &gone {
+                self.paths.forget(key.id);
+            }
+            return;
+        }
+        self.unsent = batch.losses;
+        self.lose(LossReason::PipelineFull, batch.cycles.len() as u64);
+        self.waiting = batch.collection.clone().map(|collection| (collection, gone));
+    }
+
+    /// The collection to send: this one, with what one that found no room had last to say.
+    fn newest(
+        &mut self,
+        collection: Option<(Collection, HashSet<CgroupKey>)>,
+    ) -> Option<(Collection, HashSet<CgroupKey>)> {
+        match (self.waiting.take(), collection) {
+            (Some((old, mut ended)), Some((mut new, gone))) => {
+                let last = old.cgroups.into_iter().filter(|(key, _)| ended.contains(key));
+                new.cgroups.extend(last);
+                ended.extend(gone);
+                Some((new, ended))
+            }
+            (waiting, collection) => collection.or(waiting),
         }
     }
 
