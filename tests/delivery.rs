@@ -1,11 +1,14 @@
 //! Delivery over real sockets: small loopback servers that misbehave, and counters that must add up.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(unreachable_pub, reason = "modules of one test binary; nothing outside can reach them anyway")]
 
 #[path = "delivery/endpoint.rs"]
 mod endpoint;
 #[path = "delivery/grpc.rs"]
 mod grpc;
+#[path = "delivery/http.rs"]
+mod http_faults;
+#[path = "delivery/raw.rs"]
+mod raw;
 #[path = "delivery/sender.rs"]
 mod sender;
