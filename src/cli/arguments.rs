@@ -13,6 +13,7 @@ Examples:
   schedscope --config agent.yaml --set exporters::otlp_grpc::endpoint=gateway:4317
   schedscope --config env:SCHEDSCOPE_CONFIG         take the config from a variable
   schedscope container --pid 4711                   what would this process be called
+  schedscope replay trace.txt --format summary      what each thread came to
 
 Exit codes: 0 ok, 1 the config or the start failed, 2 a wrong command line.
 SIGINT and SIGTERM drain and stop, a second one stops at once; SIGHUP reloads the config.";
@@ -48,6 +49,31 @@ pub(super) struct ConfigArguments {
 pub(super) enum Command {
     /// Print the resource attributes of a process as one JSON object
     Container(ContainerArguments),
+    /// Run a recording, or the text of ftrace, trace-cmd report or perf script, through the pipelines
+    Replay(ReplayArguments),
+}
+
+/// What to replay, and how.
+#[derive(Debug, Args)]
+pub(super) struct ReplayArguments {
+    /// The file, or - for standard input; gzip and zstd are unpacked
+    #[arg(value_name = "FILE")]
+    pub(super) file: String,
+    /// otlp: through the pipelines of --config, without one as OTLP JSON lines; summary: a table per thread
+    #[arg(long, value_enum, default_value_t = ReplayFormat::Otlp)]
+    pub(super) format: ReplayFormat,
+    /// When the traced host was booted (RFC 3339), for text that has only seconds since the boot
+    #[arg(long, value_name = "TIME")]
+    pub(super) boot_time: Option<String>,
+}
+
+/// What becomes of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ReplayFormat {
+    /// OTLP, through pipelines.
+    Otlp,
+    /// A table.
+    Summary,
 }
 
 /// Which process.

@@ -56,9 +56,10 @@ pub fn main() -> ExitCode {
 }
 
 /// What a subcommand prints, or why it failed.
-fn subcommand(command: &Command, _config: &ConfigArguments) -> Result<String, String> {
+fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, String> {
     match command {
         Command::Container(which) => container::run(&which.target()),
+        Command::Replay(arguments) => replay::run(arguments, config),
     }
 }
 

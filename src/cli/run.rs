@@ -46,7 +46,7 @@ pub(super) fn run(config: &ConfigArguments) -> Result<String, String> {
     ended.map(|_| String::new())
 }
 
-fn follow(log: &Log, plan: &Plan) {
+pub(super) fn follow(log: &Log, plan: &Plan) {
     for trouble in log.follow(&plan.service.telemetry.logs) {
         tell(&trouble);
     }
@@ -55,7 +55,7 @@ fn follow(log: &Log, plan: &Plan) {
 /// One thread does for our own data: its reader and its processors cost little, and one thread wakes the
 /// host least. Where applications send to us, decoding their requests gets threads of its own. A reload
 /// keeps what was chosen at the start.
-fn runtime(plan: &Plan) -> io::Result<Runtime> {
+pub(super) fn runtime(plan: &Plan) -> io::Result<Runtime> {
     let serves = plan.receivers.iter().any(|receiver| receiver.factory.emits.iter().any(|one| *one != Signal::Sched));
     let mut builder = if serves { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     if serves {

@@ -1,11 +1,13 @@
 //! `schedscope replay FILE|-`: a recording or a tracer's text through the stages, or as a table.
 
+mod pipelines;
 mod summary;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 
 use self::summary::Summary;
+use super::arguments::{ConfigArguments, ReplayArguments, ReplayFormat};
 use crate::record::{Chunk, Input};
 use crate::timeline::{Event, Limits, Machine};
 
@@ -27,6 +29,25 @@ impl Replayed {
     /// Everything that the tracer saw has been delivered.
     pub fn complete(&self) -> bool {
         self.unreadable == 0 && self.lost_events == 0 && self.records > 0
+    }
+}
+
+/// `schedscope replay`. The table is printed as it stands; an error names what was lost.
+pub(super) fn run(arguments: &ReplayArguments, config: &ConfigArguments) -> Result<String, String> {
+    if arguments.format == ReplayFormat::Otlp {
+        return pipelines::run(arguments, config);
+    }
+    let mut input = open(&arguments.file).map_err(|why| why.to_string())?;
+    let replayed = summarise(&arguments.file, &mut input, &mut io::stdout().lock(), &mut io::stderr().lock());
+    match replayed {
+        Ok(replayed) if replayed.complete() => Ok(String::new()),
+        Ok(replayed) => Err(format!(
+            "replayed with losses: {} places could not be read, {} events had been lost when it was recorded",
+            replayed.unreadable, replayed.lost_events
+        )),
+        // a reader that has gone away, as `head` does
+        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => Ok(String::new()),
+        Err(why) => Err(why.to_string()),
     }
 }
 
