@@ -15,6 +15,7 @@ pub mod names;
 mod owner;
 mod owners;
 mod proc_files;
+mod process_context;
 mod processes;
 mod service;
 pub mod settings;
@@ -51,7 +52,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
 };
 
 /// Processes that are read from `/proc` in one batch at most: a start with 10,000 of them is spread over some.
-const READS_PER_BATCH: usize = 512;
+const READS_PER_BATCH: usize = 256;
 /// How often unused entries are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 

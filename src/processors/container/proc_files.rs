@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::environ;
+use super::{environ, process_context};
 use crate::model::{ProcessKey, Resource};
 
 /// The initial pid namespace's inode (PROC_PID_INIT_INO).
@@ -65,10 +65,13 @@ impl ProcFiles {
         let status = self.text(&folder.join("status"));
         let path = std::fs::read_link(folder.join("exe")).ok().and_then(|path| path.to_str().map(str::to_owned));
         let path = path.map(|path| path.strip_suffix(" (deleted)").map_or_else(|| path.clone(), str::to_owned));
-        let published = match read_bounded(&folder.join("environ"), ENVIRON_MAX_BYTES) {
-            Some(text) => environ::attributes(&environ::allowed(&text, variables)),
-            None => Resource::new(),
+        let environment = || {
+            let text = read_bounded(&folder.join("environ"), ENVIRON_MAX_BYTES)?;
+            Some(environ::attributes(&environ::allowed(&text, variables)))
         };
+        // what the process says now wins over what it was started with
+        let mut published = process_context::read(&folder).unwrap_or_default();
+        published.fill_from(&environment().unwrap_or_default());
         let facts = ProcessFacts {
             vpid: status.as_deref().and_then(innermost_pid),
             executable_name: path.as_deref().and_then(|path| path.rsplit('/').next()).map(Arc::from),

@@ -46,7 +46,8 @@ impl PodWatch {
     /// Runs for ever: a source that is away is tried again, what is known stays.
     pub async fn run(self) {
         let mut pause = PAUSE_FIRST;
-        let mut told: Option<String> = None;
+        // by source: in turns each says its own
+        let mut told: [Option<String>; 2] = Default::default();
         let mut kubelet = matches!(self.settings.source, PodSource::Auto | PodSource::Kubelet);
         loop {
             let started = Instant::now();
@@ -57,10 +58,12 @@ impl PodWatch {
                 Err(ApiError::Forbidden(why)) => format!("{why}; {}", missing_rule(kubelet)),
                 Err(other) => other.to_string(),
             };
-            if told.as_deref() != Some(&why) {
+            let [of_kubelet, of_api] = &mut told;
+            let last = if kubelet { of_kubelet } else { of_api };
+            if last.as_deref() != Some(&why) {
                 let asked = if kubelet { "kubelet" } else { "api" };
                 tracing::warn!(source = asked, error = %why, "names of pods cannot be had; what is known stays, it is tried again");
-                told = Some(why);
+                *last = Some(why);
             }
             if self.settings.source == PodSource::Auto {
                 // the other one may be reachable
@@ -68,7 +71,7 @@ impl PodWatch {
             }
             if started.elapsed() > PAUSE_LAST {
                 pause = PAUSE_FIRST;
-                told = None;
+                told = Default::default();
             }
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_LAST);

@@ -235,3 +235,6 @@ impl Catalog for Daemons {
         ended
     }
 }
+
+#[cfg(test)]
+mod tests;
