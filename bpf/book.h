@@ -26,6 +26,13 @@ static __always_inline u32 task_raw_state(struct task_struct *p)
 	return BPF_CORE_READ(old, state);
 }
 
+static __always_inline bool is_on_cpu(struct task_struct *p)
+{
+	if (bpf_core_field_size(p->on_cpu) == 1)
+		return ((struct task_struct___byte *)p)->on_cpu;
+	return p->on_cpu;
+}
+
 static __always_inline void add(u64 *total, u64 value)
 {
 	if (value)
@@ -54,7 +61,7 @@ static __always_inline void book(struct task_struct *p, struct task_state *state
 	add(&slot->involuntary, involuntary - state->involuntary);
 	add(&slot->migrations, migrations - state->migrations);
 	if (!state->ended) {
-		if (p->exit_state && !p->on_cpu) {
+		if (p->exit_state && !is_on_cpu(p)) {
 			u64 end = life_end(p) + boot_minus_clock;
 			if (end < boot)
 				boot = end;
@@ -110,7 +117,7 @@ static __always_inline void add_open(struct task_struct *p, struct task_state *s
 	slot->threads++;
 	struct cfs_rq *queue = p->se.cfs_rq;
 	u64 queued = p->sched_info.last_queued;
-	if (p->on_cpu) {
+	if (is_on_cpu(p)) {
 		/* its counters are as old as its run queue's clock, at most a tick where the tick is on */
 		u64 then = queue->rq->clock;
 		if (clock > then && clock - then < 1000000000ULL)

@@ -125,6 +125,11 @@ struct task_struct {
 	char comm[16];
 };
 
+/* A byte since 7.x. */
+struct task_struct___byte {
+	u8 on_cpu;
+};
+
 /* The state's name and width before 5.14. */
 struct task_struct___old {
 	long state;

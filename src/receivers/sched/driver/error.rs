@@ -5,6 +5,8 @@ use std::io;
 
 use caps::{CapSet, Capability};
 
+use super::messages;
+
 /// What went wrong at the kernel's edge. The text names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -49,6 +51,8 @@ impl DriverError {
             );
         } else if let Some(word) = lockdown() {
             message.push_str(&format!("; kernel lockdown: {word}"));
+        } else if let Some(reason) = messages::reason() {
+            message.push_str(&format!("; {reason}"));
         }
         Self { message }
     }

@@ -5,6 +5,7 @@ mod error;
 mod facts;
 mod layout;
 mod memory;
+mod messages;
 mod skeleton;
 
 use std::mem::MaybeUninit;
@@ -80,7 +81,7 @@ impl<'a> Driver<'a> {
     /// # Errors
     /// With the cause and the remedy in its message.
     pub(crate) fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
-        silence_libbpf();
+        messages::listen();
         let btf = Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?;
         let facts = KernelFacts::read(&btf);
         let place = storage.first.insert(MaybeUninit::uninit());
@@ -304,10 +305,4 @@ impl Ring<'_> {
         }
         self.0.consume().map_err(|error| DriverError::collect(&error))
     }
-}
-
-/// libbpf's own lines go to the log at debug level; what matters is in the errors.
-fn silence_libbpf() {
-    let quiet = |_, line: String| tracing::debug!(target: "libbpf", "{}", line.trim_end());
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, quiet)));
 }
