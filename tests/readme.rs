@@ -1,0 +1,85 @@
+//! What the README tells a user to type is accepted.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const README: &str = include_str!("../README.md");
+
+/// The fenced blocks of one language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    README.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// Runs the binary in a folder; what it said where it refused.
+fn schedscope(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_schedscope")).args(arguments).current_dir(folder).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(out.into_owned()) } else { Err(format!("{}: {out}{err}", output.status)) }
+}
+
+#[test]
+fn every_config_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let configs = blocks("yaml");
+    assert!(!configs.is_empty());
+    for config in configs {
+        fs::write(folder.path().join("agent.yaml"), config).unwrap();
+        let answer = schedscope(folder.path(), &["validate", "--config", "agent.yaml"]);
+        assert_eq!(answer, Ok(String::new()), "{config}");
+    }
+}
+
+#[test]
+fn every_command_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("agent.yaml"), blocks("yaml")[0]).unwrap();
+    let commands: Vec<&str> = blocks("sh").into_iter().flat_map(str::lines).collect();
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').skip_while(|word| word.contains("=http")).collect();
+        match words[..] {
+            ["make", target] => {
+                let dry =
+                    Command::new("make").args(["-n", target]).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+                assert!(dry.status.success(), "{command}: {}", String::from_utf8_lossy(&dry.stderr));
+            }
+            // a run needs privileges and has no end: its config is checked the way a run checks it
+            ["schedscope", "--config", file] => {
+                assert_eq!(schedscope(folder.path(), &["validate", "--config", file]), Ok(String::new()), "{command}");
+            }
+            ["schedscope", ref arguments @ ..] => {
+                let answer = schedscope(folder.path(), arguments);
+                assert!(answer.is_ok(), "{command}: {answer:?}");
+            }
+            // what it shows is tested with a container of the test's own (tests/real)
+            ["podman", "run", "--rm", "--cpus", ..] => {}
+            _ => panic!("no test knows this command of the README: {command}"),
+        }
+    }
+}
+
+#[test]
+fn every_default_in_the_table_of_keys_is_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("agent.yaml"), blocks("yaml")[0]).unwrap();
+    let answer = schedscope(folder.path(), &["print-config", "--format=json", "--config", "agent.yaml"]).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let rows = README.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.split('|').map(|cell| cell.trim().trim_matches('`'));
+        let key = cells.next().filter(|key| key.contains("::"))?;
+        Some((key, cells.next()?))
+    });
+    let mut checked = 0;
+    for (key, default) in rows.filter(|(_, default)| !default.is_empty()) {
+        let pointer = format!("/{}", key.replace("::", "/"));
+        let value = config.pointer(&pointer).unwrap_or_else(|| panic!("{key} is no key of {answer}"));
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        assert_eq!(value, default, "{key}");
+        checked += 1;
+    }
+    assert!(checked >= 5, "{checked} defaults found");
+}
