@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -22,7 +23,12 @@ pub(crate) struct Source {
 }
 
 /// Every file of `src/`.
-pub(crate) fn all() -> Vec<Source> {
+pub(crate) fn all() -> &'static [Source] {
+    static ALL: LazyLock<Vec<Source>> = LazyLock::new(read);
+    &ALL
+}
+
+fn read() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     let mut folders = vec![root.join("src")];
@@ -79,22 +85,23 @@ fn without_tests(code: &str) -> &str {
 }
 
 fn without_comments_and_strings(raw: &str) -> String {
-    let pattern = concat!(
+    const PATTERN: &str = concat!(
         r"(?s)//[^\n]*|/\*.*?\*/",                   // comments
         r##"|r#"(?:.*?)"#|r"[^"]*""##,               // raw strings
         r#"|b?"(?:\\.|[^"\\])*""#,                   // strings
         r"|'(?:\\[^u]|\\u\{[0-9a-fA-F]+\}|[^'\\])'"  // characters
     );
-    Regex::new(pattern)
-        .unwrap()
+    static TOKEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(PATTERN).unwrap());
+    TOKEN
         .replace_all(raw, |found: &regex::Captures<'_>| if found[0].starts_with('/') { "" } else { "\"\"" })
         .into_owned()
 }
 
 fn use_paths(code: &str, module: &str) -> Vec<String> {
-    let statement = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").unwrap();
+    static STATEMENT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").unwrap());
     let mut paths = Vec::new();
-    for found in statement.captures_iter(code) {
+    for found in STATEMENT.captures_iter(code) {
         expand(&found[1].split_whitespace().collect::<Vec<_>>().join(" "), "", &mut paths);
     }
     paths.into_iter().map(|path| absolute(&path, module)).collect()
@@ -125,8 +132,9 @@ fn expand(tree: &str, prefix: &str, paths: &mut Vec<String>) {
 }
 
 fn inline_paths(code: &str, module: &str) -> Vec<String> {
-    let path = Regex::new(r"\b[a-z_][a-zA-Z0-9_]*(?:::[a-zA-Z_][a-zA-Z0-9_]*)+").unwrap();
-    path.find_iter(code).map(|found| absolute(found.as_str(), module)).collect()
+    static PATH: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b[a-zA-Z_][a-zA-Z0-9_]*(?:::[a-zA-Z_][a-zA-Z0-9_]*)+").unwrap());
+    PATH.find_iter(code).map(|found| absolute(found.as_str(), module)).collect()
 }
 
 /// Resolves `self`, `super` and the crate's own name against the module that says them.
