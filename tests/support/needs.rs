@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// What a test needs.
+#[allow(dead_code, reason = "each test binary has some of these needs")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// To be root, with the capabilities that root usually has.
