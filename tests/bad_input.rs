@@ -92,7 +92,7 @@ fn file(content: &[u8]) -> Result<(tempfile::TempDir, String)> {
 fn config_is_missing() -> Result<()> {
     let path = "/nonexistent/agent.yaml";
     for arguments in [vec!["--config", path], vec!["validate", "--config", path]] {
-        schedscope(&arguments)?.is(1, &[path, "No such file"])?;
+        schedscope(&arguments)?.is(1, &[path, "o such file"])?;
     }
     Ok(())
 }

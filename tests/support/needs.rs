@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, tests: &'static [Test]) -> ExitCode {
         let is_ignored = unmet.is_some() && !is_ci;
         let test = move || match unmet {
             Some(why) => Err(Failed::from(format!("not run, and CI=true: {why}"))),
-            None => body().map_err(|error| Failed::from(format!("{error:?}"))),
+            None => body().map_err(|error| Failed::from(format!("{error:#}"))),
         };
         Trial::test(*name, test).with_ignored_flag(is_ignored)
     });
