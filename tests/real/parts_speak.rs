@@ -11,7 +11,7 @@ use crate::support::collector::{self, Collector};
 use crate::support::container::Podman;
 use crate::support::jaeger::{self, Jaeger};
 use crate::support::program::http;
-use crate::support::{eventually, span};
+use crate::support::{eventually, folder, span};
 
 /// A window with one thread that ran 20 ms and was throttled 80 ms.
 fn trace() -> String {
@@ -43,7 +43,7 @@ const METRICS: &str = r#"{"resourceMetrics":[{"resource":{"attributes":[{"key":"
     "attributes":[{"key":"linux.sched.state","value":{"stringValue":"running"}}]}]}}]}]}]}"#;
 
 pub(crate) fn collector_writes_what_it_gets() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = folder()?;
     let mut collector = Collector::start(folder.path())?;
     let address: SocketAddr = collector::HTTP.parse()?;
     http(address, "POST", "/v1/metrics", METRICS)?;
@@ -61,7 +61,7 @@ pub(crate) fn collector_writes_what_it_gets() -> Result<()> {
 }
 
 pub(crate) fn jaeger_answers_with_what_it_gets() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = folder()?;
     let mut jaeger = Jaeger::start(folder.path())?;
     http(jaeger::HTTP.parse()?, "POST", "/v1/traces", &trace())?;
     let spans = eventually("the trace", Duration::from_secs(10), || {
@@ -77,7 +77,7 @@ pub(crate) fn jaeger_answers_with_what_it_gets() -> Result<()> {
 }
 
 pub(crate) fn podman_throttles_for_real() -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = folder()?;
     let mut podman = Podman::start(folder.path())?;
     let script = "while [ ! -e /work/stop ]; do :; done; sleep 1000";
     let container = podman.run("limited", 0.2, script, &[])?;

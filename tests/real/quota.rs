@@ -10,7 +10,7 @@ use crate::support::collector::{Collector, Point};
 use crate::support::container::{Accounts, Container, Podman};
 use crate::support::jaeger::Jaeger;
 use crate::support::span::{self, Span};
-use crate::support::{close, eventually};
+use crate::support::{close, eventually, folder};
 
 pub(crate) fn arrives_whole_over_grpc() -> Result<()> {
     arrives_whole(Protocol::Grpc)
@@ -24,7 +24,7 @@ pub(crate) fn arrives_whole_over_http() -> Result<()> {
 const BUSY_THEN_ASLEEP: &str = "while [ ! -e /work/stop ]; do :; done; sleep 1000";
 
 fn arrives_whole(protocol: Protocol) -> Result<()> {
-    let folder = tempfile::tempdir()?;
+    let folder = folder()?;
     let mut collector = Collector::start(folder.path())?;
     let mut jaeger = Jaeger::start(folder.path())?;
     let mut podman = Podman::start(folder.path())?;
@@ -130,7 +130,10 @@ fn traces_agree(jaeger: &mut Jaeger, container: &Container, truth: &Accounts) ->
         Ok(whole.then_some(found))
     })?;
     for service in jaeger.services()? {
-        ensure!(jaeger.warnings(&service)?.is_empty(), "Jaeger warns: {:?}", jaeger.warnings(&service)?);
+        // it compares the bounds of a parent and a child only where they name no common `ip`, whatever their host
+        let warnings: Vec<String> =
+            jaeger.warnings(&service)?.into_iter().filter(|warning| !warning.contains("clock skew")).collect();
+        ensure!(warnings.is_empty(), "Jaeger warns: {warnings:?}");
     }
     span::is_well_formed(&spans, 1000)?;
     throttled_agrees("in Jaeger", &spans, container, truth)

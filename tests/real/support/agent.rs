@@ -24,16 +24,16 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts it with this config; ready when it says that it has started.
+    /// Starts it with this config; ready when it says so.
     pub(crate) fn start(folder: &Path, config: &str) -> Result<Self> {
         let file = folder.join("agent.yaml");
         fs::write(&file, config)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedscope"));
         command.arg("--config").arg(&file);
         let mut program = Program::start("schedscope", &mut command, folder)?;
-        eventually("the agent's start line", Duration::from_secs(20), || {
+        eventually("the agent to be ready", Duration::from_secs(20), || {
             program.is_alive()?;
-            Ok(program.output().contains("started").then_some(()))
+            Ok(program.output().contains("Everything is ready").then_some(()))
         })?;
         Ok(Self { program })
     }

@@ -10,6 +10,17 @@ pub(crate) mod span;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+/// A folder for what a test writes; with SCHEDSCOPE_KEEP set it stays, for a look at logs, configs and data.
+pub(crate) fn folder() -> Result<TempDir> {
+    let mut folder = tempfile::tempdir()?;
+    if std::env::var_os("SCHEDSCOPE_KEEP").is_some() {
+        folder.disable_cleanup(true);
+        println!("  kept: {}", folder.path().display());
+    }
+    Ok(folder)
+}
 
 /// Asks again and again until there is an answer, or `patience` is over.
 pub(crate) fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
