@@ -41,6 +41,8 @@ impl Running {
     /// Ends everything, front to back, by the deadline; a second call does nothing.
     pub async fn shutdown(&mut self, deadline: Instant) -> Drained {
         let mut drained = Drained::default();
+        // before anything ends: what a receiver feeds may have drained, sink included, before the receiver itself is done
+        self.deadline.send_replace(deadline);
         let receivers = self.receivers.iter_mut().map(|(id, receiver)| async move {
             let in_time = timeout_at(deadline.into(), receiver.shutdown()).await.is_ok();
             (!in_time).then(|| Arc::clone(id))
@@ -50,7 +52,6 @@ impl Running {
             tracing::warn!(otelcol.component.id = %id, "did not stop before the shutdown deadline");
         }
         self.receivers.clear();
-        self.deadline.send_replace(deadline);
         finish(&mut self.segments, &self.segment_stop, deadline, &mut drained).await;
         // What the exporters' own queues hold is theirs to end by the deadline; they tell what is left.
         finish(&mut self.sinks, &self.sink_stop, deadline, &mut drained).await;
