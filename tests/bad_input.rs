@@ -4,16 +4,19 @@
 
 #[path = "support/needs.rs"]
 mod needs;
+#[path = "support/program.rs"]
+mod program;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use needs::Need::{Btf, Root};
 use needs::Test;
+use program::Program;
+use rustix::process::Signal;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_schedscope");
 
@@ -79,6 +82,19 @@ fn run(program: &Path, wrapper: &[&str], arguments: &[&str]) -> Result<Outcome> 
 
 fn schedscope(arguments: &[&str]) -> Result<Outcome> {
     run(Path::new(BINARY), &[], arguments)
+}
+
+/// Starts the agent by a wrapper that becomes it, waits until it is ready and has said all of that, ends it as Ctrl-C does.
+fn run_until_said(wrapper: &[&str], program: &str, config: &str, words: &[&str]) -> Result<Outcome> {
+    let folder = tempfile::tempdir()?;
+    let mut line = wrapper.to_vec();
+    line.extend([program, "--config", config]);
+    let mut agent = Program::start("schedscope", Command::new(line[0]).args(&line[1..]), folder.path())?;
+    for words in ["Everything is ready"].iter().chain(words) {
+        agent.says(words)?;
+    }
+    let status = agent.stop(Signal::INT)?;
+    Ok(Outcome { code: status.code(), text: agent.output() })
 }
 
 /// A folder with a file of that content, and the file's path.
@@ -173,8 +189,7 @@ fn two_capabilities_suffice() -> Result<()> {
     let mut wrapper = vec!["setpriv"];
     wrapper.extend(ids);
     wrapper.extend(options.iter().map(String::as_str));
-    wrapper.extend(["timeout", "--preserve-status", "-s", "INT", "3"]);
-    run(&program, &wrapper, &["--config", &config])?.is(0, &["started", "stopped"])
+    run_until_said(&wrapper, &program.display().to_string(), &config, &[])?.is(0, &["stopped"])
 }
 
 fn kernel_has_no_btf() -> Result<()> {
@@ -186,18 +201,15 @@ fn kernel_has_no_btf() -> Result<()> {
 
 fn tracefs_is_not_mounted() -> Result<()> {
     let (_folder, path) = file(GOOD.as_bytes())?;
-    let bare = "mount --make-rprivate / && { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing 2>/dev/null; exec timeout --preserve-status -s INT 3 \"$0\" \"$@\"; }";
-    let wrapper = ["unshare", "-m", "sh", "-c", bare];
-    run(Path::new(BINARY), &wrapper, &["--config", &path])?.is(0, &["started", "stopped"])
+    let bare = "mount --make-rprivate / && { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing 2>/dev/null; exec \"$0\" \"$@\"; }";
+    run_until_said(&["unshare", "-m", "sh", "-c", bare], BINARY, &path, &[])?.is(0, &["stopped"])
 }
 
 /// The agent keeps measuring, retries, ends when asked, and says what it had to drop.
 fn endpoint_is_down() -> Result<()> {
     let (_folder, path) = file(GOOD.as_bytes())?;
-    let begin = std::time::Instant::now();
-    let outcome = run(Path::new("timeout"), &[], &["--preserve-status", "-s", "INT", "4", BINARY, "--config", &path])?;
-    outcome.is(0, &["started", "127.0.0.1:1", "refused", "stopped"])?;
-    ensure!(begin.elapsed() < Duration::from_secs(10), "the shutdown took {:?}", begin.elapsed());
+    let outcome = run_until_said(&[], BINARY, &path, &["127.0.0.1:1 refused"])?;
+    outcome.is(0, &["retrying", "stopped"])?;
     let last = outcome.text.lines().rfind(|line| line.contains("stopped")).unwrap_or_default().to_owned();
     ensure!(["dropped", "lost", "left behind"].iter().any(|word| last.contains(word)), "nothing lost? {last}");
     Ok(())

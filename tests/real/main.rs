@@ -11,6 +11,8 @@ mod support;
 
 #[path = "../support/needs.rs"]
 mod needs;
+#[path = "../support/program.rs"]
+mod program;
 
 use std::fs::{self, File};
 use std::path::PathBuf;

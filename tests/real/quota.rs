@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::program::eventually;
 use crate::support::agent::{Agent, Protocol, to_collector_and_jaeger};
 use crate::support::collector::{Collector, Point};
 use crate::support::container::{Accounts, Container, Podman};
 use crate::support::jaeger::Jaeger;
 use crate::support::span::{self, Span};
-use crate::support::{close, eventually, folder};
+use crate::support::{close, folder};
 
 pub(crate) fn arrives_whole_over_grpc() -> Result<()> {
     arrives_whole(Protocol::Grpc)
@@ -28,7 +29,7 @@ fn arrives_whole(protocol: Protocol) -> Result<()> {
     let mut collector = Collector::start(folder.path())?;
     let mut jaeger = Jaeger::start(folder.path())?;
     let mut podman = Podman::start(folder.path())?;
-    let mut agent = Agent::start(folder.path(), &to_collector_and_jaeger(protocol))?;
+    let mut agent = Agent::start(folder.path(), &to_collector_and_jaeger(protocol, &collector, &jaeger))?;
 
     let container = podman.run("limited", 0.2, BUSY_THEN_ASLEEP, &[])?;
     std::thread::sleep(Duration::from_secs(8));
@@ -37,7 +38,8 @@ fn arrives_whole(protocol: Protocol) -> Result<()> {
     std::thread::sleep(Duration::from_secs(4));
     let truth = container.accounts()?;
     let status = agent.stop().with_context(|| agent.output())?;
-    ensure!(status.success(), "the agent ended with {status}:\n{}", agent.output());
+    let is_whole = status.success() && agent.output().contains("none left behind");
+    ensure!(is_whole, "the agent ended with {status}:\n{}", agent.output());
 
     let answer = traces_agree(&mut jaeger, &container, &truth);
     collector.stop()?;

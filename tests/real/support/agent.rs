@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use anyhow::Result;
 use rustix::process::Signal;
 
-use super::eventually;
-use super::program::Program;
+use super::collector::Collector;
+use super::jaeger::Jaeger;
+use crate::program::Program;
 
 /// How it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,7 @@ impl Agent {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedscope"));
         command.arg("--config").arg(&file);
         let mut program = Program::start("schedscope", &mut command, folder)?;
-        eventually("the agent to be ready", Duration::from_secs(20), || {
-            program.is_alive()?;
-            Ok(program.output().contains("Everything is ready").then_some(()))
-        })?;
+        program.says("Everything is ready")?;
         Ok(Self { program })
     }
 
@@ -50,11 +47,10 @@ impl Agent {
 }
 
 /// The pipelines of the design, in windows short enough for a test: traces to Jaeger and the Collector, metrics to the Collector.
-pub(crate) fn to_collector_and_jaeger(protocol: Protocol) -> String {
-    use super::{collector, jaeger};
+pub(crate) fn to_collector_and_jaeger(protocol: Protocol, collector: &Collector, jaeger: &Jaeger) -> String {
     let (exporter, scheme, collector, jaeger) = match protocol {
-        Protocol::Grpc => ("otlp_grpc", "", collector::GRPC, jaeger::GRPC),
-        Protocol::Http => ("otlp_http", "http://", collector::HTTP, jaeger::HTTP),
+        Protocol::Grpc => ("otlp_grpc", "", collector.grpc, jaeger.grpc),
+        Protocol::Http => ("otlp_http", "http://", collector.http, jaeger.http),
     };
     format!(
         "receivers:

@@ -9,19 +9,18 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
-use super::program::Program;
 use super::span::Span;
 use crate::needs::part;
-
-/// Its ports are the defaults + 10000, so that an agent with the defaults runs beside it.
-pub(crate) const GRPC: &str = "127.0.0.1:14317";
-/// OTLP over HTTP.
-pub(crate) const HTTP: &str = "127.0.0.1:14318";
+use crate::program::{Program, free_address};
 
 /// A running Collector.
 pub(crate) struct Collector {
     program: Program,
     folder: PathBuf,
+    /// Where it takes OTLP over gRPC.
+    pub(crate) grpc: SocketAddr,
+    /// Where it takes OTLP over HTTP.
+    pub(crate) http: SocketAddr,
 }
 
 /// One point of a sum, gauge or histogram.
@@ -42,10 +41,11 @@ pub(crate) struct Point {
 impl Collector {
     /// Starts one that writes into the folder; ready when it listens.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
+        let (grpc, http) = (free_address()?, free_address()?);
         let config = folder.join("collector.yaml");
         let files = folder.display();
         let text = format!(
-            "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '{GRPC}'}}, http: {{endpoint: '{HTTP}'}}}}}}}}\n\
+            "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '{grpc}'}}, http: {{endpoint: '{http}'}}}}}}}}\n\
              exporters:\n  file/traces: {{path: '{files}/traces.json'}}\n  file/metrics: {{path: '{files}/metrics.json'}}\n\
              service:\n  telemetry: {{metrics: {{level: none}}}}\n  pipelines:\n\
              \x20   traces: {{receivers: [otlp], exporters: [file/traces]}}\n\
@@ -54,10 +54,10 @@ impl Collector {
         fs::write(&config, text)?;
         let binary = part("collector").map_err(anyhow::Error::msg)?;
         let mut program = Program::start("collector", Command::new(binary).arg("--config").arg(&config), folder)?;
-        for address in [GRPC, HTTP] {
-            program.listens(address.parse::<SocketAddr>()?)?;
+        for address in [grpc, http] {
+            program.listens(address)?;
         }
-        Ok(Self { program, folder: folder.to_owned() })
+        Ok(Self { program, folder: folder.to_owned(), grpc, http })
     }
 
     /// Ends it, so that everything is in its files.

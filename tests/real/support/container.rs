@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::eventually;
+use crate::program::eventually;
 
 /// A store of images and containers that ends with the test.
 pub(crate) struct Podman {

@@ -7,19 +7,19 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-use super::program::{Program, http};
+use super::http;
 use super::span::Span;
 use crate::needs::part;
-
-/// Its ports are the defaults + 20000.
-pub(crate) const GRPC: &str = "127.0.0.1:24317";
-/// OTLP over HTTP.
-pub(crate) const HTTP: &str = "127.0.0.1:24318";
-const QUERY: &str = "127.0.0.1:16686";
+use crate::program::{Program, free_address};
 
 /// A running Jaeger.
 pub(crate) struct Jaeger {
     program: Program,
+    /// Where it takes OTLP over gRPC.
+    pub(crate) grpc: SocketAddr,
+    /// Where it takes OTLP over HTTP.
+    pub(crate) http: SocketAddr,
+    query: SocketAddr,
 }
 
 impl Jaeger {
@@ -28,12 +28,17 @@ impl Jaeger {
         let binary = part("jaeger").map_err(anyhow::Error::msg)?;
         let mut command = Command::new(binary);
         command.args(["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/parts/jaeger/config.yaml")]);
-        command.envs([("OTLP_GRPC_PORT", "24317"), ("OTLP_HTTP_PORT", "24318"), ("HEALTH_PORT", "33133")]);
-        let mut program = Program::start("jaeger", &mut command, folder)?;
-        for address in [GRPC, HTTP, QUERY] {
-            program.listens(address.parse::<SocketAddr>()?)?;
+        let (grpc, http, query) = (free_address()?, free_address()?, free_address()?);
+        let ports = [("OTLP_GRPC_PORT", grpc), ("OTLP_HTTP_PORT", http), ("QUERY_PORT", query)];
+        command.envs(ports.map(|(name, address)| (name, address.port().to_string())));
+        for name in ["QUERY_GRPC_PORT", "HEALTH_PORT"] {
+            command.env(name, free_address()?.port().to_string());
         }
-        Ok(Self { program })
+        let mut program = Program::start("jaeger", &mut command, folder)?;
+        for address in [grpc, http, query] {
+            program.listens(address)?;
+        }
+        Ok(Self { program, grpc, http, query })
     }
 
     /// Every service that it lists.
@@ -60,7 +65,7 @@ impl Jaeger {
 
     fn ask(&mut self, path: &str) -> Result<Value> {
         self.program.is_alive()?;
-        let body = http(QUERY.parse()?, "GET", path, "")?;
+        let body = http::ask(self.query, "GET", path, "")?;
         serde_json::from_str(&body).with_context(|| format!("{path}: not JSON: {body}"))
     }
 }

@@ -3,13 +3,11 @@
 pub(crate) mod agent;
 pub(crate) mod collector;
 pub(crate) mod container;
+pub(crate) mod http;
 pub(crate) mod jaeger;
-pub(crate) mod program;
 pub(crate) mod span;
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use tempfile::TempDir;
 
 /// A folder for what a test writes; with SCHEDSCOPE_KEEP set it stays, for a look at logs, configs and data.
@@ -20,20 +18,6 @@ pub(crate) fn folder() -> Result<TempDir> {
         println!("  kept: {}", folder.path().display());
     }
     Ok(folder)
-}
-
-/// Asks again and again until there is an answer, or `patience` is over.
-pub(crate) fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + patience;
-    loop {
-        if let Some(answer) = ask().with_context(|| format!("while waiting for {what}"))? {
-            return Ok(answer);
-        }
-        if Instant::now() >= end {
-            bail!("{what} did not come within {patience:?}");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Fails unless `got` is within `share` of `want`, or within `floor` (in their unit) where that is more.

@@ -1,16 +1,27 @@
 //! A program that a test starts: its output kept in a file, ended with the test.
 
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::eventually;
+/// Asks again and again until there is an answer, or `patience` is over.
+pub(crate) fn eventually<T>(what: &str, patience: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let end = Instant::now() + patience;
+    loop {
+        if let Some(answer) = ask().with_context(|| format!("while waiting for {what}"))? {
+            return Ok(answer);
+        }
+        ensure!(Instant::now() < end, "{what} did not come within {patience:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// A running program.
 pub(crate) struct Program {
@@ -42,11 +53,28 @@ impl Program {
         })
     }
 
+    /// Waits until it has printed that.
+    pub(crate) fn says(&mut self, words: &str) -> Result<()> {
+        let what = format!("{words:?} from {}", self.name);
+        eventually(&what, Duration::from_secs(30), || {
+            let is_said = self.output().contains(words);
+            if !is_said {
+                self.is_alive()?;
+            }
+            Ok(is_said.then_some(()))
+        })
+    }
+
     /// Fails, with what it said last, where it has ended.
     pub(crate) fn is_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => bail!("{} ended with {status}:\n{}", self.name, self.output()),
+            Some(status) => {
+                let output = self.output();
+                let lines: Vec<&str> = output.lines().collect();
+                let tail = lines[lines.len().saturating_sub(10)..].join("\n");
+                bail!("{} ended with {status}:\n{tail}", self.name)
+            }
         }
     }
 
@@ -65,25 +93,14 @@ impl Program {
     }
 }
 
+/// An address on this host that nothing listens on now.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A request without a library: HTTP/1.0, so the answer is whole and unchunked.
-pub(crate) fn http(address: SocketAddr, method: &str, path: &str, body: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).with_context(|| format!("cannot connect to {address}"))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    write!(
-        stream,
-        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end of its head")?;
-    ensure!(head.split(' ').nth(1) == Some("200"), "{method} {path}: {head}\n{body}");
-    Ok(body.to_owned())
 }
