@@ -54,7 +54,7 @@ pub(crate) fn to_collector_and_jaeger(protocol: Protocol, collector: &Collector,
     };
     format!(
         "receivers:
-  sched: {{collection_interval: 1s}}
+  sched: {{collection_interval: 1s, select: {{rate_per_cgroup: 0}}}}
 processors:
   container: {{}}
   sched_spans: {{window: 2s}}
