@@ -23,6 +23,7 @@ pub struct Endpoint {
 
 pub struct Seen {
     pub spans: usize,
+    pub ids: Vec<Vec<u8>>,
     pub metadata: http::HeaderMap,
     pub at: std::time::Instant,
 }
@@ -63,13 +64,10 @@ impl TraceService for Endpoint {
     async fn export(&self, request: Request<ExportTraceServiceRequest>) -> Answer1 {
         let metadata = request.metadata().clone().into_headers();
         let request = request.into_inner();
-        let spans = request
-            .resource_spans
-            .iter()
-            .flat_map(|resource| &resource.scope_spans)
-            .map(|scope| scope.spans.len())
-            .sum();
-        self.seen.lock().unwrap().push(Seen { spans, metadata, at: std::time::Instant::now() });
+        let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        let ids: Vec<_> = scopes.flat_map(|scope| &scope.spans).map(|span| span.span_id.clone()).collect();
+        let seen = Seen { spans: ids.len(), ids, metadata, at: std::time::Instant::now() };
+        self.seen.lock().unwrap().push(seen);
         tokio::time::sleep(self.delay).await;
         let answer = self.answers.lock().unwrap().pop_front();
         answer.unwrap_or_else(|| Ok(ExportTraceServiceResponse::default())).map(Response::new)

@@ -24,6 +24,7 @@ struct State {
     overflowing: bool,
     drops: Repeated,
     rejections: Repeated,
+    leftovers: Repeated,
 }
 
 struct Down {
@@ -131,6 +132,27 @@ impl Condition {
         if !state.overflowing {
             state.overflowing = true;
             tell!(error, self, dropped_items = items, "{message}; new data is dropped and counted until there is room");
+        }
+    }
+
+    /// A record that was sent stays on disk, and will be sent again by the next process.
+    pub(super) fn unremoved(&self, message: &str) {
+        if self.lock().leftovers.add(1, Instant::now()).is_some() {
+            tell!(
+                warn,
+                self,
+                "a request that was sent cannot be removed from storage and may be sent twice: {message}"
+            );
+        }
+    }
+
+    /// Records of an earlier process: how many items wait, how many records could not be read.
+    pub(super) fn restored(&self, items: u64, damaged: &[String]) {
+        if items > 0 {
+            tell!(info, self, "{items} items of an earlier run wait in storage and are sent first");
+        }
+        if let Some(first) = damaged.first() {
+            tell!(error, self, "{} stored requests were damaged and removed: {first}", damaged.len());
         }
     }
 

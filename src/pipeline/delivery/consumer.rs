@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::counters::Lost;
 use super::courier::{Brought, Courier};
 use super::queue::{Entry, Payload, Ticket};
 use super::settings::Batch;
 use super::size::weight;
 use super::split::split;
-use crate::pipeline::{Data, Signal};
+use crate::pipeline::{Data, Signal, StorageError};
 
 /// What goes to the endpoint together.
 struct Load {
@@ -29,16 +30,37 @@ pub(super) async fn run(courier: Arc<Courier>) {
 
 async fn next(courier: &Courier) -> Option<Load> {
     let batch = courier.settings.sending_queue.batch.as_ref().filter(|_| courier.signal != Signal::Sched);
-    let Some(batch) = batch else { return courier.queue.take().await.map(open) };
+    let Some(batch) = batch else { return take(courier).await };
     // One gathers at a time, or each consumer would wait for a batch of its own.
     let _gathering = courier.gathering.lock().await;
-    let load = open(courier.queue.take().await?);
+    let load = take(courier).await?;
     Some(gather(courier, batch, load).await)
 }
 
-fn open(entry: Entry) -> Load {
-    let Payload::Memory(data) = entry.payload;
-    Load { data, tickets: vec![entry.ticket] }
+/// The next request that can be had.
+async fn take(courier: &Courier) -> Option<Load> {
+    loop {
+        if let Some(load) = open(courier, courier.queue.take().await?).await {
+            return Some(load);
+        }
+    }
+}
+
+/// The request of an entry, from the store where it is there. A damaged record is lost, counted and removed.
+async fn open(courier: &Courier, entry: Entry) -> Option<Load> {
+    let read = match (entry.payload, &courier.stored) {
+        (Payload::Memory(data), _) => Ok(data),
+        (Payload::Stored(id), Some(stored)) => stored.read(id, courier.signal).await,
+        (Payload::Stored(_), None) => Err(StorageError::Failed("there is no storage".to_owned())),
+    };
+    match read {
+        Ok(data) => Some(Load { data, tickets: vec![entry.ticket] }),
+        Err(error) => {
+            courier.lose(Lost::Damaged, entry.ticket.items, &format!("a queued request cannot be read: {error}"));
+            settle(courier, entry.ticket).await;
+            None
+        }
+    }
 }
 
 /// Adds what comes until the batch is full, `flush_timeout` is over, or a shutdown empties the queue.
@@ -53,7 +75,7 @@ async fn gather(courier: &Courier, batch: &Batch, mut load: Load) -> Load {
             () = courier.draining.cancelled() => None,
         };
         let Some(entry) = entry else { break };
-        let more = open(entry);
+        let Some(more) = open(courier, entry).await else { continue };
         size += weight(&more.data, batch.sizer);
         append(&mut load.data, more.data);
         load.tickets.extend(more.tickets);
@@ -83,7 +105,9 @@ async fn bring(courier: &Courier, load: Load) {
     }
     courier.queue.count_requests(false);
     if brought == Brought::Settled {
-        load.tickets.into_iter().for_each(|ticket| settle(courier, ticket));
+        for ticket in load.tickets {
+            settle(courier, ticket).await;
+        }
     }
     courier.show_load();
 }
@@ -100,7 +124,12 @@ fn bounded(courier: &Courier, data: Data) -> Vec<Data> {
     }
 }
 
-fn settle(courier: &Courier, ticket: Ticket) {
+async fn settle(courier: &Courier, ticket: Ticket) {
+    if let (Some(id), Some(stored)) = (ticket.stored, &courier.stored)
+        && let Err(error) = stored.remove(id).await
+    {
+        courier.condition.unremoved(&error.to_string());
+    }
     courier.queue.release(ticket.weight);
     if let Some(waiter) = ticket.waiter {
         // Nobody may wait any more; the fate is counted either way.

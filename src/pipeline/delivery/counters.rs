@@ -123,7 +123,7 @@ fn names(signal: Signal) -> ([&'static str; 3], &'static str) {
 }
 
 /// The Collector's word for a signal in `data_type`.
-fn data_type(signal: Signal) -> &'static str {
+pub(super) fn data_type(signal: Signal) -> &'static str {
     match signal {
         Signal::Traces => "traces",
         Signal::Metrics => "metrics",

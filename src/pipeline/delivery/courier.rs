@@ -13,6 +13,7 @@ use super::counters::{Counters, Lost};
 use super::queue::Queue;
 use super::settings::{DeliverySettings, Sizer};
 use super::split::{halve, split};
+use super::stored::Stored;
 use crate::pipeline::{Data, ExportError, Exported, Exporter, Signal};
 
 /// A request is halved at most this often: 3.5 MiB becomes 112 KiB.
@@ -25,6 +26,8 @@ pub(super) struct Courier {
     pub(super) queue: Queue,
     pub(super) counters: Counters,
     pub(super) condition: Condition,
+    /// Where the queue is kept, where it is on disk.
+    pub(super) stored: Option<Stored>,
     /// What is delivered.
     pub(super) signal: Signal,
     /// Held by the consumer that gathers a batch.

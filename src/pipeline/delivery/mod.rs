@@ -12,6 +12,7 @@ mod queue;
 pub mod settings;
 pub mod size;
 pub mod split;
+mod stored;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -26,9 +27,10 @@ use self::condition::Condition;
 use self::counters::Counters;
 use self::courier::{Brought, Courier};
 use self::queue::{Entry, NoRoom, Payload, Queue, Ticket};
+use self::stored::Stored;
 use super::component::{Exporter, StartError};
 use super::data::{Data, Signal};
-use super::host::Host;
+use super::host::{Host, StorageError};
 use crate::telemetry::Telemetry;
 
 /// Who a delivery belongs to.
@@ -64,10 +66,12 @@ impl Delivery {
         exporter: Arc<dyn Exporter>,
         settings: DeliverySettings,
         place: Place,
-        _host: &Host,
+        host: &Host,
     ) -> Result<Self, StartError> {
         let capacity = if settings.sending_queue.enabled { settings.sending_queue.queue_size } else { 0 };
+        let stored = open_storage(&settings, &place, host)?;
         let courier = Arc::new(Courier {
+            stored,
             counters: Counters::new(&place.telemetry, &place.id, place.signal, capacity),
             condition: Condition::new(place.id.clone(), place.signal, exporter.target()),
             queue: Queue::new(capacity),
@@ -78,6 +82,7 @@ impl Delivery {
             exporter,
             settings,
         });
+        courier.restore(&place).await.map_err(|error| StartError::new(format!("sending_queue::storage: {error}")))?;
         let mut consumers = JoinSet::new();
         if courier.settings.sending_queue.enabled {
             for _ in 0..courier.settings.sending_queue.num_consumers {
@@ -109,11 +114,23 @@ impl Delivery {
             self.refuse(why, items);
             return;
         }
-        self.courier.condition.has_room();
         let (waiter, result) = tokio::sync::oneshot::channel();
         let waiter = self.courier.settings.sending_queue.wait_for_result.then_some(waiter);
         let waits = waiter.is_some();
-        self.courier.queue.push(Entry { payload: Payload::Memory(data), ticket: Ticket { items, weight, waiter } });
+        let (payload, stored) = match &self.courier.stored {
+            None => (Payload::Memory(data), None),
+            Some(stored) => match stored.append(data).await {
+                Ok(id) => (Payload::Stored(id), Some(id)),
+                Err(error) => {
+                    self.courier.queue.release(weight);
+                    self.courier.counters.keep_out(Kept::Storage, items);
+                    self.courier.condition.overflowed(&format!("the sending queue cannot be stored: {error}"), items);
+                    return;
+                }
+            },
+        };
+        self.courier.condition.has_room();
+        self.courier.queue.push(Entry { payload, ticket: Ticket { items, weight, stored, waiter } });
         self.courier.show_load();
         if waits {
             // An error means that the consumers were ended, who counted the items.
@@ -132,8 +149,11 @@ impl Delivery {
             self.consumers.shutdown().await;
         }
         let left = self.courier.queue.abandon();
-        self.courier.counters.lose(Lost::Shutdown, left);
         self.courier.show_load();
+        if self.courier.stored.is_some() {
+            return Left { lost_items: 0, stored_items: left };
+        }
+        self.courier.counters.lose(Lost::Shutdown, left);
         Left { lost_items: left, stored_items: 0 }
     }
 
@@ -156,7 +176,49 @@ impl Delivery {
     }
 }
 
+/// The store that the settings ask for, one for each exporter and signal.
+fn open_storage(settings: &DeliverySettings, place: &Place, host: &Host) -> Result<Option<Stored>, StartError> {
+    let queue = &settings.sending_queue;
+    match &queue.storage {
+        Some(id) if queue.enabled && place.signal != Signal::Sched => {
+            let name = format!("{}_{}", place.id, counters::data_type(place.signal));
+            let store = host.storage(id)?.open(&name)?;
+            Ok(Some(Stored(store)))
+        }
+        _ => Ok(None),
+    }
+}
+
 impl Courier {
+    /// Takes over what an earlier process left in the store.
+    async fn restore(&self, place: &Place) -> Result<(), StorageError> {
+        let Some(stored) = &self.stored else { return Ok(()) };
+        let mut damaged = Vec::new();
+        for (id, brief) in stored.left(self.signal).await? {
+            match brief {
+                Ok(brief) => {
+                    let weight = match self.settings.sending_queue.sizer {
+                        Sizer::Requests => 1,
+                        Sizer::Items => brief.items,
+                        Sizer::Bytes => brief.bytes,
+                    };
+                    let ticket = Ticket { items: brief.items, weight, stored: Some(id), waiter: None };
+                    self.counters.offered.add(brief.items);
+                    self.queue.restore(Entry { payload: Payload::Stored(id), ticket });
+                }
+                Err(error) => {
+                    damaged.push(error.to_string());
+                    stored.remove(id).await?;
+                }
+            }
+        }
+        let name = "schedscope_exporter_damaged_records";
+        place.telemetry.counter(name, "{record}", &[("exporter", &place.id)]).add(damaged.len() as u64);
+        self.condition.restored(self.queue.load().queued_items, &damaged);
+        self.show_load();
+        Ok(())
+    }
+
     fn account(&self) -> Account {
         let load = self.queue.load();
         Account {

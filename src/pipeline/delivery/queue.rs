@@ -12,6 +12,8 @@ use crate::pipeline::Data;
 pub(super) enum Payload {
     /// Here.
     Memory(Data),
+    /// In the store, under this id.
+    Stored(u64),
 }
 
 /// What has to be settled when a request is done with.
@@ -20,6 +22,8 @@ pub(super) struct Ticket {
     pub(super) items: u64,
     /// In units of the queue's sizer.
     pub(super) weight: u64,
+    /// The record to remove.
+    pub(super) stored: Option<u64>,
     /// Who waits for the result.
     pub(super) waiter: Option<oneshot::Sender<()>>,
 }
@@ -135,6 +139,12 @@ impl Queue {
         state.entries.push_back(entry);
         drop(state);
         self.arrived.notify_one();
+    }
+
+    /// Adds what an earlier process left, over the bound if need be.
+    pub(super) fn restore(&self, entry: Entry) {
+        self.lock().weight += entry.ticket.weight;
+        self.push(entry);
     }
 
     /// The oldest entry, which is then in flight; `None` when the queue is closed and empty.

@@ -268,3 +268,99 @@ async fn a_single_consumer_per_batch_leaves_the_others_free_to_send() {
     assert_eq!(telemetry.sum("otelcol_exporter_in_flight_requests"), 5);
     delivery.shutdown(soon()).await;
 }
+
+/// A store in memory, with a disk that can be full.
+#[derive(Default)]
+struct Disk {
+    records: Mutex<std::collections::BTreeMap<u64, Vec<u8>>>,
+    full: std::sync::atomic::AtomicBool,
+}
+
+impl crate::pipeline::RecordStore for Disk {
+    fn ids(&self) -> Result<Vec<u64>, StorageError> {
+        Ok(self.records.lock().unwrap().keys().copied().collect())
+    }
+
+    fn append(&self, record: &[u8]) -> Result<u64, StorageError> {
+        if self.full.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(StorageError::Full("no space left".into()));
+        }
+        let mut records = self.records.lock().unwrap();
+        let id = records.keys().last().map_or(1, |last| last + 1);
+        records.insert(id, record.to_vec());
+        Ok(id)
+    }
+
+    fn read(&self, id: u64) -> Result<Vec<u8>, StorageError> {
+        self.records.lock().unwrap().get(&id).cloned().ok_or(StorageError::Failed("gone".into()))
+    }
+
+    fn remove(&self, id: u64) -> Result<(), StorageError> {
+        self.records.lock().unwrap().remove(&id);
+        Ok(())
+    }
+}
+
+struct Disks(Arc<Disk>);
+
+#[async_trait]
+impl crate::pipeline::Extension for Disks {
+    async fn start(&self) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    async fn shutdown(&self) {}
+
+    fn storage(&self) -> Option<Arc<dyn crate::pipeline::Storage>> {
+        Some(Arc::new(Self(self.0.clone())))
+    }
+}
+
+impl crate::pipeline::Storage for Disks {
+    fn open(&self, _name: &str) -> Result<Arc<dyn crate::pipeline::RecordStore>, StartError> {
+        Ok(self.0.clone())
+    }
+}
+
+async fn start_stored(exporter: Arc<Fake>, disk: &Arc<Disk>) -> (Delivery, Telemetry) {
+    let telemetry = Telemetry::default();
+    let place = Place { id: "otlp_grpc".into(), signal: Signal::Traces, telemetry: telemetry.clone() };
+    let extension: Arc<dyn crate::pipeline::Extension> = Arc::new(Disks(disk.clone()));
+    let host = Host::new([(Arc::from("file_storage"), extension)].into_iter().collect());
+    let settings = queue(|queue| queue.storage = Some("file_storage".into()));
+    (Delivery::start(exporter, settings, place, &host).await.unwrap(), telemetry)
+}
+
+#[tokio::test]
+async fn what_a_shutdown_leaves_on_disk_is_sent_by_the_next_run() {
+    let disk = Arc::new(Disk::default());
+    let away = Arc::new(Fake { always: retry(None).err(), ..Fake::default() });
+    let (delivery, telemetry) = start_stored(away, &disk).await;
+    for _ in 0..3 {
+        delivery.offer(spans(4)).await;
+    }
+    let left = delivery.shutdown(std::time::Instant::now() + Duration::from_secs(5)).await;
+    assert_eq!(left, Left { lost_items: 0, stored_items: 12 });
+    assert_eq!(telemetry.sum("otelcol_exporter_send_failed_spans"), 0);
+    disk.records.lock().unwrap().get_mut(&2).unwrap().truncate(1);
+    let fake = Fake::answering([]);
+    let (delivery, telemetry) = start_stored(fake.clone(), &disk).await;
+    assert_eq!(delivery.account().offered, 8);
+    delivery.shutdown(std::time::Instant::now() + Duration::from_secs(5)).await;
+    assert_eq!(fake.sizes(), [4, 4]);
+    assert_eq!(telemetry.sum("schedscope_exporter_damaged_records"), 1);
+    assert!(disk.records.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_what_is_new_and_recovers() {
+    let disk = Arc::new(Disk::default());
+    let (delivery, telemetry) = start_stored(Fake::answering([]), &disk).await;
+    disk.full.store(true, std::sync::atomic::Ordering::Relaxed);
+    delivery.offer(spans(4)).await;
+    disk.full.store(false, std::sync::atomic::Ordering::Relaxed);
+    delivery.offer(spans(5)).await;
+    delivery.shutdown(std::time::Instant::now() + Duration::from_secs(5)).await;
+    assert_eq!(telemetry.sum("otelcol_exporter_enqueue_failed_spans"), 4);
+    assert_eq!(telemetry.sum("otelcol_exporter_sent_spans"), 5);
+}
