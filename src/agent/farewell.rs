@@ -41,6 +41,10 @@ fn by_exporter(series: &[Series], what: &str) -> BTreeMap<String, Counts> {
         else {
             continue;
         };
+        // What was lost to the end is told as left behind.
+        if one.key.attributes.iter().any(|(key, value)| *key == "error.type" && value == "shutdown") {
+            continue;
+        }
         let exporter = one.key.attributes.iter().find(|(key, _)| *key == "exporter");
         let counts = sums.entry(exporter.map(|(_, id)| id.clone()).unwrap_or_default()).or_default();
         match items {
@@ -79,6 +83,9 @@ pub(super) fn farewell(series: &[Series], drained: &Drained) -> String {
     }
     let left: Vec<String> =
         drained.left.iter().map(|leftover| format!("{} at {}", leftover.items, leftover.component)).collect();
+    if drained.stored_items > 0 {
+        line.push_str(&format!(", {} kept on disk for the next start", drained.stored_items));
+    }
     if left.is_empty() {
         line.push_str(", none left behind");
     } else {
@@ -106,9 +113,11 @@ mod tests {
         telemetry.counter("otelcol_exporter_sent_spans", "", &to("debug")).add(1);
         telemetry.counter("otelcol_exporter_send_failed_spans", "", &to("otlp_grpc")).add(2);
         telemetry.counter("otelcol_exporter_enqueue_failed_spans", "", &to("otlp_grpc")).add(3);
+        let at_the_end = [("exporter", "otlp_grpc"), ("error.type", "shutdown")];
+        telemetry.counter("otelcol_exporter_send_failed_spans", "", &at_the_end).add(40);
         let left = vec![Leftover { component: "otlp_grpc".into(), items: 40 }];
         assert_eq!(
-            told(&Drained { left, late: vec![] }),
+            told(&Drained { left, ..Drained::default() }),
             "stopped: sent 1 span to debug, 212 spans and 140 points to otlp_grpc, lost 5 spans at otlp_grpc, \
              40 left behind (40 at otlp_grpc)"
         );

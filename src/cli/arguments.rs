@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::container::Target;
+use super::print_config::{Format, PrintOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -12,6 +13,9 @@ Examples:
   schedscope --config agent.yaml                    run a Collector config
   schedscope --config agent.yaml --set exporters::otlp_grpc::endpoint=gateway:4317
   schedscope --config env:SCHEDSCOPE_CONFIG         take the config from a variable
+  schedscope validate --config agent.yaml           all mistakes, with their lines
+  schedscope print-config --defaults                what would run, every key
+  schedscope components --schema > schema.json      completion in editors
   schedscope container --pid 4711                   what would this process be called
   schedscope replay trace.txt --format summary      what each thread came to
 
@@ -47,6 +51,12 @@ pub(super) struct ConfigArguments {
 /// What to do instead of running.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Check the config as a start does, without starting; silent where it is right
+    Validate,
+    /// Print the config after merging and expansion
+    PrintConfig(PrintConfigArguments),
+    /// List what a config may name
+    Components(ComponentsArguments),
     /// Print the resource attributes of a process as one JSON object
     Container(ContainerArguments),
     /// Run a recording, or the text of ftrace, trace-cmd report or perf script, through the pipelines
@@ -74,6 +84,56 @@ pub(super) enum ReplayFormat {
     Otlp,
     /// A table.
     Summary,
+}
+
+/// How the config is printed.
+#[derive(Debug, Args)]
+pub(super) struct PrintConfigArguments {
+    /// Whether secrets are shown
+    #[arg(long, value_enum, default_value_t = Mode::Redacted)]
+    pub(super) mode: Mode,
+    /// The form of the document
+    #[arg(long, value_enum, default_value_t = Form::Yaml)]
+    pub(super) format: Form,
+    /// Every key with its default, not only what is written
+    #[arg(long)]
+    pub(super) defaults: bool,
+}
+
+/// Whether secrets are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mode {
+    /// As [REDACTED].
+    Redacted,
+    /// As they are.
+    Unredacted,
+}
+
+/// The form of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Form {
+    /// YAML.
+    Yaml,
+    /// Indented JSON.
+    Json,
+}
+
+impl PrintConfigArguments {
+    pub(super) fn options(&self) -> PrintOptions {
+        PrintOptions {
+            unredacted: self.mode == Mode::Unredacted,
+            format: if self.format == Form::Json { Format::Json } else { Format::Yaml },
+            defaults: self.defaults,
+        }
+    }
+}
+
+/// How components are listed.
+#[derive(Debug, Args)]
+pub(super) struct ComponentsArguments {
+    /// Print the JSON Schema of a whole config file instead, for editors
+    #[arg(long)]
+    pub(super) schema: bool,
 }
 
 /// Which process.

@@ -1,6 +1,7 @@
 //! From the command line's config options to a plan.
 
 use super::arguments::ConfigArguments;
+use super::command_result::refusal;
 use crate::components::COMPONENTS;
 use crate::config::{Problems, ProcessEnvironment, resolve_or_default};
 use crate::pipeline::{Plan, graph};
@@ -21,6 +22,5 @@ pub(super) fn load(config: &ConfigArguments) -> Result<Loaded, Problems> {
 
 /// All mistakes, and that nothing came of it.
 pub(super) fn told(problems: &Problems) -> String {
-    let count = problems.0.len();
-    format!("{problems}\n{count} error{}, nothing was started", if count == 1 { "" } else { "s" })
+    refusal(problems).trim_end().to_owned()
 }

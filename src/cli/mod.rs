@@ -22,6 +22,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use self::arguments::{Arguments, Command, ConfigArguments, check_feature_gates};
+use self::command_result::CommandResult;
+use crate::components::COMPONENTS;
+use crate::config::ProcessEnvironment;
 
 /// The config or the start failed.
 const FAILED: u8 = 1;
@@ -42,6 +45,9 @@ pub fn main() -> ExitCode {
         tell(&why);
         return ExitCode::from(MISUSED);
     }
+    if let Some(result) = arguments.command.as_ref().and_then(|command| about_config(command, &arguments.config)) {
+        return finish(&result);
+    }
     let done = match &arguments.command {
         None => run::run(&arguments.config),
         Some(command) => subcommand(command, &arguments.config),
@@ -55,11 +61,34 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The subcommands that only look at the config; they need no privileges.
+fn about_config(command: &Command, config: &ConfigArguments) -> Option<CommandResult> {
+    let (sources, sets) = (&config.sources, &config.sets);
+    match command {
+        Command::Validate => Some(validate::validate(sources, sets, &ProcessEnvironment, &COMPONENTS)),
+        Command::PrintConfig(how) => {
+            Some(print_config::print_config(sources, sets, how.options(), &ProcessEnvironment, &COMPONENTS))
+        }
+        Command::Components(how) if how.schema => Some(components::schema(&COMPONENTS)),
+        Command::Components(_) => Some(components::components(env!("CARGO_PKG_VERSION"), &COMPONENTS)),
+        _ => None,
+    }
+}
+
+/// Prints both texts.
+fn finish(result: &CommandResult) -> ExitCode {
+    if !result.messages.is_empty() {
+        tell(result.messages.trim_end());
+    }
+    if result.code == 0 { print(&result.output) } else { ExitCode::from(result.code) }
+}
+
 /// What a subcommand prints, or why it failed.
 fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, String> {
     match command {
         Command::Container(which) => container::run(&which.target()),
         Command::Replay(arguments) => replay::run(arguments, config),
+        Command::Validate | Command::PrintConfig(_) | Command::Components(_) => Ok(String::new()),
     }
 }
 

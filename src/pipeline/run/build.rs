@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::chain;
 use crate::config::Problems;
 use crate::model::Wants;
-use crate::pipeline::component::{Extension, Gate, Processor, Receiver};
+use crate::pipeline::component::{Extension, Gate, Receiver};
 use crate::pipeline::data::Signal;
 use crate::pipeline::factory::{BuildContext, BuiltExporter};
 use crate::pipeline::plan::{Fork, Plan, Stage};
@@ -27,7 +28,7 @@ pub(super) struct Sink {
 
 /// A maximal chain of processors without a branch: one task with one bounded input.
 pub(super) struct Segment {
-    pub(super) processors: Vec<(Arc<str>, Box<dyn Processor>)>,
+    pub(super) processors: Vec<chain::Built>,
     pub(super) targets: Vec<Target>,
     /// Of this segment and all behind it.
     pub(super) gates: Vec<Arc<dyn Gate>>,
@@ -141,16 +142,20 @@ impl Builder<'_> {
         loop {
             let planned = &stage.processor;
             let built = (planned.factory.build)(&planned.body, &self.context(&planned.id));
-            processors.extend(self.kept(built).map(|processor| (Arc::clone(&planned.id), processor)));
+            processors.extend(self.kept(built).map(|processor| chain::Built {
+                id: Arc::clone(&planned.id),
+                takes: stage.takes.clone(),
+                gives: stage.gives.clone(),
+                processor,
+            }));
             match (&stage.next.stages[..], &stage.next.exits[..]) {
                 ([only], []) if stage.gives.iter().all(|signal| only.takes.contains(signal)) => stage = only,
                 _ => break,
             }
         }
         let targets = self.fork(&stage.next);
-        let mut gates: Vec<Arc<dyn Gate>> =
-            processors.iter().filter_map(|(_, processor): &(_, Box<dyn Processor>)| processor.gate()).collect();
-        let mut wants = processors.iter().fold(Wants::default(), |all, (_, processor)| all.merge(processor.wants()));
+        let mut gates: Vec<_> = processors.iter().filter_map(|built| built.processor.gate()).collect();
+        let mut wants = processors.iter().fold(Wants::default(), |all, built| all.merge(built.processor.wants()));
         for target in &targets {
             if let Way::Segment(segment) = target.way {
                 let behind = &self.network.segments[segment];

@@ -17,36 +17,41 @@ pub(super) struct Chain {
 
 struct Link {
     processor: Box<dyn Processor>,
-    incoming: [Meter; 4],
-    outgoing: [Meter; 4],
+    incoming: Vec<(Signal, Meter)>,
+    outgoing: Vec<(Signal, Meter)>,
+}
+
+/// A processor as it is built: what reaches it and what leaves it.
+pub(super) struct Built {
+    pub(super) id: Arc<str>,
+    pub(super) takes: Vec<Signal>,
+    pub(super) gives: Vec<Signal>,
+    pub(super) processor: Box<dyn Processor>,
 }
 
 /// One meter per signal, for one processor.
-fn meters(telemetry: &Telemetry, name: &'static str, id: &str) -> [Meter; 4] {
-    [Signal::Sched, Signal::Traces, Signal::Metrics, Signal::Logs].map(|signal| {
-        let signal = signal.to_string().to_lowercase();
-        telemetry.counter(name, "{item}", &[("otel.signal", &signal), ("processor", id)])
-    })
+fn meters(telemetry: &Telemetry, name: &'static str, id: &str, signals: &[Signal]) -> Vec<(Signal, Meter)> {
+    let meter = |signal: &Signal| {
+        let word = signal.to_string().to_lowercase();
+        (*signal, telemetry.counter(name, "{item}", &[("otel.signal", &word), ("processor", id)]))
+    };
+    signals.iter().map(meter).collect()
 }
 
-fn count(meters: &[Meter; 4], data: &Data) {
-    let at = match data.signal() {
-        Signal::Sched => 0,
-        Signal::Traces => 1,
-        Signal::Metrics => 2,
-        Signal::Logs => 3,
-    };
-    meters[at].add(data.items() as u64);
+fn count(meters: &[(Signal, Meter)], data: &Data) {
+    if let Some((_, meter)) = meters.iter().find(|(signal, _)| *signal == data.signal()) {
+        meter.add(data.items() as u64);
+    }
 }
 
 impl Chain {
-    pub(super) fn new(processors: Vec<(Arc<str>, Box<dyn Processor>)>, telemetry: &Telemetry) -> Self {
+    pub(super) fn new(processors: Vec<Built>, telemetry: &Telemetry) -> Self {
         let links = processors
             .into_iter()
-            .map(|(id, processor)| Link {
-                processor,
-                incoming: meters(telemetry, "otelcol_processor_incoming_items", &id),
-                outgoing: meters(telemetry, "otelcol_processor_outgoing_items", &id),
+            .map(|built| Link {
+                processor: built.processor,
+                incoming: meters(telemetry, "otelcol_processor_incoming_items", &built.id, &built.takes),
+                outgoing: meters(telemetry, "otelcol_processor_outgoing_items", &built.id, &built.gives),
             })
             .collect();
         Self { links, outbox: Outbox::default(), passing: Vec::new() }
@@ -142,8 +147,14 @@ mod tests {
     #[test]
     fn what_one_gives_the_next_takes_and_all_is_counted() {
         let telemetry = Telemetry::default();
-        let two: Vec<(Arc<str>, Box<dyn Processor>)> =
-            vec![("a".into(), Box::new(Holding::default())), ("b".into(), Box::new(Holding::default()))];
+        let signals = vec![Signal::Traces];
+        let built = |id: &str| Built {
+            id: id.into(),
+            takes: signals.clone(),
+            gives: signals.clone(),
+            processor: Box::new(Holding::default()),
+        };
+        let two = vec![built("a"), built("b")];
         let mut chain = Chain::new(two, &telemetry);
         let mut out = VecDeque::new();
         chain.process(spans(3), &mut out);

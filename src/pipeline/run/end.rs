@@ -26,8 +26,17 @@ pub struct Leftover {
 pub struct Drained {
     /// What was left, by component, front to back.
     pub left: Vec<Leftover>,
+    /// Items that exporters keep on disk for the next start.
+    pub stored_items: usize,
     /// Receivers that did not stop in time.
     pub late: Vec<Arc<str>>,
+}
+
+/// What one task could not pass on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub(super) left_items: usize,
+    pub(super) stored_items: usize,
 }
 
 impl Drained {
@@ -87,8 +96,12 @@ async fn finish(tasks: &mut Vec<Task>, stop: &Stop, deadline: Instant, drained: 
     };
     for (component, ended) in names.into_iter().zip(ended) {
         match ended {
-            Ok(0) => {}
-            Ok(items) => drained.left.push(Leftover { component, items }),
+            Ok(Rest { left_items, stored_items }) => {
+                drained.stored_items += stored_items;
+                if left_items > 0 {
+                    drained.left.push(Leftover { component, items: left_items });
+                }
+            }
             Err(error) => tracing::error!(otelcol.component.id = %component, %error, "a component ended by itself"),
         }
     }

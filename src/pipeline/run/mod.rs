@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::build::Network;
+use self::end::Rest;
 use self::segment::Stop;
 use super::component::{Exporter, Extension, Receiver, StartError};
 use super::plan::Plan;
@@ -65,8 +66,8 @@ impl Assembly {
     }
 }
 
-/// A task and the component it is named after; it gives the items that were left in it.
-type Task = (Arc<str>, JoinHandle<usize>);
+/// A task and the component it is named after; it gives what was left in it.
+type Task = (Arc<str>, JoinHandle<Rest>);
 
 /// Started components. End them with [`Running::shutdown`].
 pub struct Running {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::chain::Chain;
+use super::end::Rest;
 use super::fanout::Fanout;
 use crate::pipeline::data::Data;
 
@@ -42,13 +43,12 @@ impl SegmentTask {
         Self { chain, input, fanout, is_entry, pending: VecDeque::new(), sending_items: 0 }
     }
 
-    /// Runs until the input has ended and everything is given on; the items that were left if `stop.now`
-    /// came first.
-    pub(super) async fn run(mut self, stop: Stop) -> usize {
+    /// Runs until the input has ended and everything is given on; what was left if `stop.now` came first.
+    pub(super) async fn run(mut self, stop: Stop) -> Rest {
         tokio::select! {
             biased;
-            () = stop.now.cancelled() => self.left_items(),
-            () = work(&mut self, &stop) => 0,
+            () = stop.now.cancelled() => Rest { left_items: self.left_items(), ..Rest::default() },
+            () = work(&mut self, &stop) => Rest::default(),
         }
     }
 

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use super::end::Rest;
 use super::segment::Stop;
 use crate::pipeline::component::Exporter;
 use crate::pipeline::data::{Data, Signal};
-use crate::pipeline::delivery::Delivery;
+use crate::pipeline::delivery::{Delivery, Left};
 use crate::telemetry::{Meter, Telemetry};
 
 /// One exporter of one signal.
@@ -70,12 +71,18 @@ impl Post {
         }
     }
 
-    /// Delivers what is queued until the deadline; the items that were left.
-    async fn shutdown(self, deadline: Instant) -> usize {
+    /// Delivers what is queued until the deadline. `sending_items` were given to `take`, which was broken off.
+    async fn shutdown(self, deadline: Instant, sending_items: usize) -> Rest {
         match self {
-            Self::Direct { .. } => 0,
+            Self::Direct { .. } => Rest { left_items: sending_items, stored_items: 0 },
             Self::Delivered(delivery) => {
-                usize::try_from(delivery.shutdown(deadline).await.lost_items).unwrap_or(usize::MAX)
+                // What was waiting for room is in no account yet; what was in an attempt is.
+                let account = delivery.account();
+                let fates = account.sent + account.queued + account.in_flight + account.failed + account.refused;
+                let waiting = account.offered.saturating_sub(fates);
+                let Left { lost_items, stored_items } = delivery.shutdown(deadline).await;
+                let count = |items| usize::try_from(items).unwrap_or(usize::MAX);
+                Rest { left_items: count(waiting + lost_items), stored_items: count(stored_items) }
             }
         }
     }
@@ -86,26 +93,28 @@ impl SinkTask {
         Self { id, input, post, sending_items: 0 }
     }
 
-    /// Runs until all that feed it have ended, then lets the delivery layers end; gives the items that were
-    /// left by the deadline.
-    pub(super) async fn run(mut self, stop: Stop, deadline: tokio::sync::watch::Receiver<Instant>) -> usize {
-        let mut left_items = tokio::select! {
+    /// Runs until all that feed it have ended, then lets the delivery layers end; gives what was left by the
+    /// deadline.
+    pub(super) async fn run(mut self, stop: Stop, deadline: watch::Receiver<Instant>) -> Rest {
+        let waiting_items = tokio::select! {
             biased;
-            () = stop.now.cancelled() => self.left_items(),
+            () = stop.now.cancelled() => self.waiting_items(),
             () = work(&mut self, &stop) => 0,
         };
         let deadline = *deadline.borrow();
-        left_items += self.post.shutdown(deadline).await;
-        left_items
+        let mut rest = self.post.shutdown(deadline, self.sending_items).await;
+        rest.left_items += waiting_items;
+        rest
     }
 
-    fn left_items(&mut self) -> usize {
+    /// Items in the input, which takes no more.
+    fn waiting_items(&mut self) -> usize {
         self.input.close();
-        let mut left_items = self.sending_items;
+        let mut waiting_items = 0;
         while let Ok(data) = self.input.try_recv() {
-            left_items += data.items();
+            waiting_items += data.items();
         }
-        left_items
+        waiting_items
     }
 }
 

@@ -100,7 +100,7 @@ impl Running {
         let mut inputs = Vec::with_capacity(segments.len());
         for segment in &segments {
             let (sender, input) = mpsc::channel(INPUT_BATCHES);
-            let name = segment.processors.first().map_or_else(String::new, |(id, _)| id.to_string());
+            let name = segment.processors.first().map_or_else(String::new, |built| built.id.to_string());
             entrances.segments.push(Entrance { name, sender, gates: segment.gates.clone(), wants: segment.wants });
             inputs.push(input);
         }
