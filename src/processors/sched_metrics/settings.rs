@@ -90,7 +90,7 @@ impl Default for SchedMetricsSettings {
             level: Level::Container,
             temporality: Temporality::Cumulative,
             histogram: HistogramForm::Explicit,
-            exemplars: true,
+            exemplars: false,
             contention: Contention::default(),
             prefix: "linux.sched".into(),
             metrics: BTreeMap::new(),
@@ -134,6 +134,9 @@ impl Section for SchedMetricsSettings {
         }
         if self.level != Level::Container {
             at.problem("level", "only `container` is built so far");
+        }
+        if self.exemplars {
+            at.problem("exemplars", "exemplars are not built so far");
         }
         if self.histogram != HistogramForm::Explicit {
             at.problem(

@@ -45,7 +45,7 @@ impl Default for SchedSpansSettings {
         Self {
             window: Period::secs(10),
             max_spans_per_trace: 2000,
-            attach: vec![Attach::ThreadContext, Attach::TracesCtxV1, Attach::Otlp],
+            attach: Vec::new(),
             history: Period::secs(30),
             history_bytes: 64 << 20,
             id_key: Opaque::default(),
@@ -59,6 +59,12 @@ impl Section for SchedSpansSettings {
     fn validate(&self, at: &mut Checker<'_>) {
         if self.window < Period::secs(1) || self.window > Period::secs(60) {
             at.problem("window", format!("{} is out of range; 1s to 60s is allowed", self.window));
+        }
+        if !self.attach.is_empty() {
+            at.problem("attach", "spans inside an application's own trace are not built so far; [] is standalone only");
+        }
+        if self.links {
+            at.problem("links", "links are not built so far");
         }
         if !(3..=100_000).contains(&self.max_spans_per_trace) {
             at.problem("max_spans_per_trace", "3 to 100000 is allowed");

@@ -1,5 +1,7 @@
 //! Pure: one owner's window as the spans of one trace: root, threads, intervals.
 
+use std::sync::Arc;
+
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
@@ -43,13 +45,17 @@ impl Maker<'_> {
         let names = Names { window, owner: &part.owner, throttle_source: self.facts.throttle_source };
         let mut resources =
             vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, part, &names)])];
+        let mut made: Vec<&Arc<Resource>> = vec![&part.owner.resource];
         for row in &rows {
             let resource = row.thread.process.as_ref().map_or(&part.owner.resource, |process| &process.resource);
             let spans = self.thread_spans(trace, root, row, &names);
-            match resources.iter_mut().skip(1).find(|known| known.resource.as_ref() == Some(&otlp::resource(resource)))
-            {
-                Some(known) => known.scope_spans.iter_mut().take(1).for_each(|scope| scope.spans.extend(spans.clone())),
-                None => resources.push(self.resource(resource, spans)),
+            let known = made.iter().position(|known| Arc::ptr_eq(known, resource) || known == &resource);
+            match known.and_then(|at| resources.get_mut(at)).and_then(|of| of.scope_spans.first_mut()) {
+                Some(scope) => scope.spans.extend(spans),
+                None => {
+                    made.push(resource);
+                    resources.push(self.resource(resource, spans));
+                }
             }
         }
         resources

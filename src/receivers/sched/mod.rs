@@ -10,6 +10,7 @@ mod driver;
 mod reader;
 mod settings;
 mod start;
+mod targets;
 mod totals;
 mod wire;
 

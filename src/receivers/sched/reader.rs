@@ -11,6 +11,7 @@ use super::assemble::{Assembled, Assembler};
 use super::cgroups::CgroupPaths;
 use super::clock;
 use super::driver::{Driver, DriverError};
+use super::targets::Chosen;
 use super::totals::{Measured, Totals};
 use crate::model::{
     BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostFacts, LossReason, Losses, SchedBatch,
@@ -53,6 +54,7 @@ pub(super) struct Reader {
     telemetry: Telemetry,
     /// A collection that found no room; totals are cumulative, so the newest is enough.
     waiting: Option<(Collection, HashSet<CgroupKey>)>,
+    chosen: Chosen,
 }
 
 impl Reader {
@@ -63,6 +65,7 @@ impl Reader {
         facts: Arc<HostFacts>,
         paths: CgroupPaths,
         telemetry: Telemetry,
+        chosen: Chosen,
     ) -> Self {
         Self {
             pace,
@@ -78,6 +81,7 @@ impl Reader {
             all: Losses::default(),
             telemetry,
             waiting: None,
+            chosen,
         }
     }
 
@@ -88,6 +92,7 @@ impl Reader {
     pub(super) fn run(mut self, driver: &Driver<'_>, stop: &AtomicBool) -> Result<(), DriverError> {
         let assembler = RefCell::new(Assembler::default());
         let slots = |slot: u32| slot_key(driver, slot);
+        self.choose(driver);
         let ring = driver.ring(|record| assembler.borrow_mut().record(record, &slots))?;
         let (mut next_collection, mut next_sync) = (self.next_collection(), Instant::now());
         let mut last_cycles = None::<Instant>;
@@ -104,7 +109,7 @@ impl Reader {
             let patience = next_collection.saturating_duration_since(now).min(drain);
             ring.drain(if ending { Duration::ZERO } else { patience })?;
             let assembled = assembler.borrow_mut().take();
-            self.cgroup_events(&assembled);
+            self.cgroup_events(driver, &assembled);
             if assembled.moved {
                 // books what the process' other threads did in their old cgroup; the series come in their time
                 self.generation = driver.collect()?.generation;
@@ -130,6 +135,22 @@ impl Reader {
         }
     }
 
+    /// Marks the cgroups that were there at start.
+    fn choose(&self, driver: &Driver<'_>) {
+        if self.chosen.is_all() {
+            return;
+        }
+        for index in 1..driver.slots() {
+            let id = driver.slot(index).id;
+            if id == 0 {
+                // slots are handed out from the lowest
+                return;
+            }
+            let gives = self.paths.get(id).is_some_and(|path| self.chosen.gives_spans(&path));
+            driver.set_gives_spans(u32::try_from(index).unwrap_or(0), gives);
+        }
+    }
+
     /// Collections fall on multiples of the interval in wall time, where trace windows end: a window's sums
     /// are then totals of its own time.
     fn next_collection(&self) -> Instant {
@@ -140,14 +161,18 @@ impl Reader {
         Instant::now() + Duration::from_nanos(interval - past + 5_000_000)
     }
 
-    fn cgroup_events(&mut self, assembled: &Assembled) {
+    fn cgroup_events(&mut self, driver: &Driver<'_>, assembled: &Assembled) {
         for event in &assembled.cgroup_events {
             let key = CgroupKey { id: event.id, serial: event.serial };
             if event.removed {
                 // its last threads are freed a little later; one more interval, then it goes
                 self.leaving.insert(key, (event.slot, self.generation + 2));
             } else {
-                self.paths.learn(event.id, String::from_utf8_lossy(&event.path).into());
+                let path: Arc<str> = String::from_utf8_lossy(&event.path).into();
+                if !self.chosen.is_all() && event.slot != 0 {
+                    driver.set_gives_spans(event.slot, self.chosen.gives_spans(&path));
+                }
+                self.paths.learn(event.id, path);
             }
         }
     }

@@ -14,6 +14,7 @@ use super::clock;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::reader::{Pace, Reader};
 use super::settings::{SchedSettings, Selection};
+use super::targets::Chosen;
 use super::totals::Measured;
 use crate::model::{BootNs, HostFacts, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
@@ -82,7 +83,7 @@ fn begin<'a>(
     let wants = outlet.wants();
     let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
-    let driver = Driver::start(storage, load)?;
+    let driver = Driver::start(storage, &load)?;
     driver.collect()?;
     let mut paths = CgroupPaths::default();
     match &hierarchy.mount {
@@ -111,7 +112,7 @@ fn begin<'a>(
             block: load.settings.block_histogram != 0,
         },
     };
-    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry);
+    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings));
     Ok((driver, reader))
 }
 
@@ -161,7 +162,8 @@ fn load(
         wakeup_bytes: u64::from(ring_bytes / 4),
         ..KernelSettings::default()
     };
-    Ok(Load { settings: kernel, ring_bytes })
+    let btf = (!settings.btf.is_empty()).then(|| settings.btf.clone().into());
+    Ok(Load { settings: kernel, ring_bytes, btf })
 }
 
 fn host_facts(settings: &SchedSettings, driver: &Driver<'_>, since: BootNs) -> HostFacts {

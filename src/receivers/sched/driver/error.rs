@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use caps::{CapSet, Capability};
 
@@ -39,6 +40,10 @@ impl DriverError {
                 "this kernel's BTF could not be read from /sys/kernel/btf/vmlinux ({error}); a kernel with CONFIG_DEBUG_INFO_BTF has it, or name a BTF file in receivers::sched::btf"
             ),
         }
+    }
+
+    pub(super) fn bad_btf(file: &Path, error: &libbpf_rs::Error) -> Self {
+        Self { message: format!("receivers::sched::btf: {} cannot be read as BTF: {error}", file.display()) }
     }
 
     pub(super) fn load(error: &libbpf_rs::Error) -> Self {

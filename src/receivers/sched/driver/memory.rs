@@ -57,6 +57,14 @@ impl<T: Copy + Default> MappedArray<T> {
         }
     }
 
+    /// Overwrites the u32 at `offset` of a value that the kernel goes on using.
+    pub(crate) fn set_u32(&self, index: usize, offset: usize, value: u32) {
+        if let Some(place) = self.at(index).filter(|_| offset + 4 <= self.stride && offset.is_multiple_of(4)) {
+            // SAFETY: inside the value, aligned.
+            unsafe { place.cast::<u32>().byte_add(offset).as_ptr().write_volatile(value) }
+        }
+    }
+
     /// How many values there are.
     pub(super) fn len(&self) -> usize {
         self.count

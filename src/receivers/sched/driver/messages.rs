@@ -11,6 +11,8 @@ thread_local! {
     static WARNINGS: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
 }
 
+// libbpf-rs hands the text over
+#[allow(clippy::needless_pass_by_value)]
 fn take(level: libbpf_rs::PrintLevel, text: String) {
     for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         tracing::debug!(target: "libbpf", "{line}");

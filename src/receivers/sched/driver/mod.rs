@@ -10,6 +10,7 @@ mod skeleton;
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
@@ -23,12 +24,14 @@ pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_c
 use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
 
 /// Sizes and settings of one load.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Load {
     /// What the programs read; `cpus` and `slots` size the maps, `stolen` and `throttle_clock` follow from the facts.
     pub settings: settings,
     /// Ring size in bytes, a power of two of pages.
     pub ring_bytes: u32,
+    /// A BTF file where the kernel shows none.
+    pub btf: Option<PathBuf>,
 }
 
 /// Memory for the opened object, one place for each attempt; outlives the driver that borrows it.
@@ -80,9 +83,12 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// With the cause and the remedy in its message.
-    pub(crate) fn start(storage: &'a mut Storage, load: Load) -> Result<Self, DriverError> {
+    pub(crate) fn start(storage: &'a mut Storage, load: &Load) -> Result<Self, DriverError> {
         messages::listen();
-        let btf = Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?;
+        let btf = match &load.btf {
+            Some(file) => Btf::from_path(file).map_err(|error| DriverError::bad_btf(file, &error))?,
+            None => Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?,
+        };
         let facts = KernelFacts::read(&btf);
         let place = storage.first.insert(MaybeUninit::uninit());
         if facts.throttle_clock {
@@ -100,11 +106,15 @@ impl<'a> Driver<'a> {
 
     fn attempt(
         place: &'a mut MaybeUninit<OpenObject>,
-        load: Load,
+        load: &Load,
         facts: KernelFacts,
         throttle: ThrottleSource,
     ) -> Result<Self, DriverError> {
-        let mut open = SchedSkelBuilder::default().open(place).map_err(|error| DriverError::load(&error))?;
+        let mut builder = SchedSkelBuilder::default();
+        if let Some(file) = &load.btf {
+            builder.obj_builder.btf_custom_path(file).map_err(|error| DriverError::bad_btf(file, &error))?;
+        }
+        let mut open = builder.open(place).map_err(|error| DriverError::load(&error))?;
         let mut chosen = load.settings;
         chosen.stolen = u8::from(facts.stolen);
         chosen.throttle_clock = u8::from(throttle == ThrottleSource::Kernel);
@@ -230,6 +240,11 @@ impl<'a> Driver<'a> {
     /// Records about cgroups and exits that the ring had no room for.
     pub(super) fn side_records_lost(&self) -> u64 {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.cgroup_records_lost + bss.exit_records_lost)
+    }
+
+    /// Whether the cgroup of a slot gives spans.
+    pub(crate) fn set_gives_spans(&self, index: u32, gives: bool) {
+        self.slots.set_u32(index as usize, std::mem::offset_of!(slot, excluded), u32::from(!gives));
     }
 
     /// Forgets a removed cgroup and gives its slot back. Only after its last totals were read.
