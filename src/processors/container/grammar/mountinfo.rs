@@ -21,6 +21,7 @@ struct Mount<'a> {
 /// Who the process is, if its mounts tell.
 pub fn parse(text: &str) -> Option<Identity<'_>> {
     let mut by_hostname = None;
+    let mut by_hosts = None;
     let mut own = None;
     let mut pod = Identity::default();
     for mount in text.split('\n').take(LINES_MAX).filter_map(read_line) {
@@ -36,14 +37,17 @@ pub fn parse(text: &str) -> Option<Identity<'_>> {
         } else if let Some(found) = own_file_of(&mount) {
             own = own.or(Some(found));
         } else if mount.point == "/etc/hostname" {
-            by_hostname = by_hostname.or_else(|| hostname_of(mount.root));
+            by_hostname = by_hostname.or_else(|| folder_of(mount.root, "/hostname"));
+        } else if mount.point == "/etc/hosts" {
+            // all there is with the host's UTS namespace
+            by_hosts = by_hosts.or_else(|| folder_of(mount.root, "/hosts"));
         }
     }
     pod.container = match (pod.pod_uid.is_some(), own) {
         // in a pod containers/storage is CRI-O's
         (true, own) => own.map(|id| Container { id: id.into(), name: None, runtime: Some(Runtime::Crio) }),
         (false, Some(id)) => Some(Container { id: id.into(), name: None, runtime: Some(Runtime::Podman) }),
-        (false, None) => by_hostname,
+        (false, None) => by_hostname.or(by_hosts),
     };
     (pod.pod_uid.is_some() || pod.container.is_some()).then(|| {
         pod.depth = u8::from(pod.container.is_some());
@@ -88,8 +92,8 @@ fn own_file_of<'a>(mount: &Mount<'a>) -> Option<&'a str> {
 
 /// `.../containers/<id>/hostname` (docker), `.../containers/<namespace>/<id>/hostname` (nerdctl),
 /// `.../overlay-containers/<id>/userdata/hostname` (podman).
-fn hostname_of(root: &str) -> Option<Container<'_>> {
-    let folder = root.strip_suffix("/hostname")?;
+fn folder_of<'a>(root: &'a str, file: &str) -> Option<Container<'a>> {
+    let folder = root.strip_suffix(file)?;
     if let Some(folder) = folder.strip_suffix("/userdata") {
         let (before, id) = folder.rsplit_once('/')?;
         return before.ends_with("overlay-containers").then(|| container(id, Some(Runtime::Podman)))?;

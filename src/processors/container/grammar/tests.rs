@@ -197,6 +197,13 @@ fn image_layers_and_the_hosts_mounts_are_no_containers() {
 }
 
 #[test]
+fn docker_with_the_hosts_name_still_has_its_hosts_file() {
+    let mounts = spell("1 2 8:1 /var/lib/docker/containers/<H>/hosts /etc/hosts rw - ext4 /dev/sda rw\n");
+    let found = parse_text("0::/\n", Some(&mounts)).container.unwrap();
+    assert_eq!((found.id.as_ref(), found.runtime), (HEX, Some(Runtime::Docker)));
+}
+
+#[test]
 fn podmans_own_folder_names_the_container() {
     let mounts = spell(
         "1 2 0:2 /containers/storage/overlay-containers/<H>/userdata/.containerenv /run/.containerenv rw - tmpfs t rw\n",
