@@ -72,6 +72,7 @@ impl<'a> Expander<'a> {
         let mut spent = way.expansions;
         while let Value::Scalar(scalar) = &node.value {
             let Some(found) = find_reference(&scalar.text) else { break };
+            let reference = shown(&scalar.text[found.clone()]);
             let given = match self.retrieve(&scalar.text[found.clone()], &mut spent) {
                 Ok(given) => given,
                 Err(message) => return self.problem(&node.at, way.path, message),
@@ -81,7 +82,11 @@ impl<'a> Expander<'a> {
             }
             if found == (0..scalar.text.len()) {
                 match given.into_node(&node.at) {
-                    Ok(whole) => *node = whole,
+                    Ok(whole) => {
+                        // of a chain, the reference that stands in the document
+                        let reference = node.reference.take().or_else(|| Some(reference.into()));
+                        *node = Node { reference, ..whole };
+                    }
                     Err(problem) => return self.problems.push(problem),
                 }
             } else {
@@ -120,7 +125,10 @@ impl<'a> Expander<'a> {
         *spent += 1;
         self.expansions += 1;
         if *spent > EXPANSIONS_MAX {
-            return Err(format!("more than {EXPANSIONS_MAX} references in one value; does one lead back to itself?"));
+            return Err(format!(
+                "more than {EXPANSIONS_MAX} references in one value, the last `{}`; does one lead back to itself?",
+                shown(reference)
+            ));
         }
         if self.expansions > EXPANSIONS_TOTAL_MAX {
             return Err(format!("more than {EXPANSIONS_TOTAL_MAX} references in the config"));
@@ -204,7 +212,7 @@ impl Given {
             Some(value @ (Value::List(_) | Value::Map(_))) => value,
             _ => Value::Scalar(Scalar { text: text.clone(), plain: true }),
         };
-        let mut node = Node { at: at.clone(), value, original: Some(text.into()) };
+        let mut node = Node { original: Some(text.into()), ..Node::new(at.clone(), value) };
         if file.is_none() {
             place_at(&mut node, at);
         }
@@ -229,6 +237,16 @@ fn place_at(node: &mut Node, at: &Position) {
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}::{key}") }
+}
+
+/// A reference as messages show it: without its default, which may be a secret.
+fn shown(reference: &str) -> String {
+    let uri = reference.trim_start_matches("${").trim_end_matches('}');
+    let uri = uri.split_once(":-").map_or(uri, |(name, _)| name);
+    match uri.split_once(':') {
+        Some(("yaml", _)) => "${yaml:...}".to_owned(),
+        _ => format!("${{{}}}", uri.chars().take(64).collect::<String>()),
+    }
 }
 
 /// The first reference that is not escaped, the innermost first.

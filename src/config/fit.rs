@@ -229,7 +229,7 @@ impl<'a> Fitting<'a> {
             && words.is_empty()
             && let Err(message) = text.parse::<Period>()
         {
-            self.problem(&node.at, spot.path, message);
+            self.problem(&node.at, spot.path, format!("{message}{}", came_from(node)));
             return None;
         }
         Some(text.into())
@@ -253,8 +253,12 @@ impl<'a> Fitting<'a> {
         self.problem(at, spot.path, format!("must be {}{shown}{remedy}", shapes.description()));
     }
 
-    /// `, not ...` with the value, unless a secret may stand in it.
+    /// `, not ...` with the value, unless a secret may stand in it, and where the value came from.
     fn shown(&self, node: &Node, schema: &Json) -> String {
+        format!("{}{}", self.shown_value(node, schema), came_from(node))
+    }
+
+    fn shown_value(&self, node: &Node, schema: &Json) -> String {
         match &node.value {
             Value::Scalar(scalar) if !may_hold_secret(self.root, schema) => {
                 let mut text: String = scalar.text.chars().take(60).collect();
@@ -271,6 +275,11 @@ impl<'a> Fitting<'a> {
     fn problem(&mut self, at: &Position, path: &str, message: impl Into<String>) {
         self.problems.push(Problem { position: Some(at.clone()), path: path.to_owned(), message: message.into() });
     }
+}
+
+/// The reference that a value came from.
+fn came_from(node: &Node) -> String {
+    node.reference.as_ref().map(|reference| format!(" (from `{reference}`)")).unwrap_or_default()
 }
 
 fn unknown_key(key: &str, shape: Shape<'_>) -> String {

@@ -16,7 +16,7 @@ pub(super) fn merge(base: &mut Node, over: Node) {
                 }
             }
         }
-        (_, value) => *base = Node { at: over.at, value, original: over.original },
+        (_, value) => *base = Node::new(over.at, value),
     }
 }
 

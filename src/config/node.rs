@@ -15,6 +15,8 @@ pub struct Node {
     pub value: Value,
     /// The text as it was before it was read as YAML, where the node took the place of a reference.
     pub original: Option<Arc<str>>,
+    /// That reference, as messages show it.
+    pub reference: Option<Arc<str>>,
 }
 
 /// The three shapes.
@@ -71,7 +73,7 @@ impl Value {
 impl Node {
     /// A node without an original text.
     pub const fn new(at: Position, value: Value) -> Self {
-        Self { at, value, original: None }
+        Self { at, value, original: None, reference: None }
     }
 
     /// Nothing is written here.
