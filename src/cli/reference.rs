@@ -71,11 +71,12 @@ fn keys(root: &Json, schema: &Json, defaults: &Json, prefix: &str, rows: &mut Ve
     for (key, property) in properties {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}::{key}") };
         let target = inner(root, property);
-        let default = defaults.get(key).unwrap_or(&Json::Null);
+        let default = defaults.get(key).or_else(|| property.get("default")).unwrap_or(&Json::Null);
         let meaning = text(property, "description").or_else(|| text(target, "description")).unwrap_or_default();
         let has_keys = target.get("properties").is_some();
-        let shown = if has_keys && !default.is_null() { String::new() } else { shown_default(default) };
-        rows.push(format!("| `{path}` | {} | {shown} | {} |\n", kind(root, property), cell(&meaning)));
+        let kind = kind(root, property);
+        let shown = if has_keys || kind == "secret" { String::new() } else { shown_default(default) };
+        rows.push(format!("| `{path}` | {kind} | {shown} | {} |\n", cell(&meaning)));
         if depth < DEPTH_MAX && has_keys {
             keys(root, target, default, &path, rows, depth + 1);
         } else if depth < DEPTH_MAX {

@@ -121,6 +121,13 @@ impl Node {
         }
     }
 
+    /// The node at a path below this one, joined by `::`, list items by number.
+    pub fn find(&self, path: &str) -> Option<&Self> {
+        path.split("::").try_fold(self, |node, part| {
+            node.get(part).or_else(|| part.parse().ok().and_then(|index: usize| node.items().get(index)))
+        })
+    }
+
     /// The place of a path below this node, joined by `::`; list items by number. Where a part of it is not
     /// written, the place of the last part that is. `None` for the empty path and where nothing of it is written.
     pub fn place_of(&self, path: &str) -> Option<&Position> {

@@ -89,14 +89,33 @@ impl Body {
                 None
             }
         };
-        if let Some(settings) = settings.as_ref().filter(|_| problems.is_empty()) {
-            settings.validate(&mut Checker { body: self, problems: &mut problems });
+        if let Some(settings) = &settings {
+            let mut more = Problems::default();
+            settings.validate(&mut Checker { body: self, problems: &mut more });
+            if !problems.is_empty() {
+                more.0.retain(|problem| self.is_news(problem, &problems));
+            }
+            problems.extend(more);
         }
         hide(&mut problems, &fitted.secrets);
         match settings {
             Some(settings) if problems.is_empty() => Ok(settings),
             _ => Err(problems),
         }
+    }
+
+    /// Where some values did not fit, their defaults stood in for them when the section was checked: then only
+    /// what is said of a written key that itself did fit is true of the document.
+    fn is_news(&self, problem: &Problem, known: &Problems) -> bool {
+        let Some(key) = problem.path.strip_prefix(&self.path).and_then(|key| key.strip_prefix("::")) else {
+            return false;
+        };
+        let related = |one: &str, other: &str| {
+            one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let is_new =
+            known.0.iter().all(|known| !related(&known.path, &problem.path) && !related(&problem.path, &known.path));
+        is_new && self.node.find(key).is_some_and(|node| !node.is_null())
     }
 
     /// The values as written, typed by a schema; null where nothing is written.
@@ -204,6 +223,12 @@ mod tests {
         assert_eq!(
             mistakes("a: 1\nlist: [1, 9]"),
             "text:2:11: receivers::none::list::1: no nines\ntext:1:1: receivers::none: whole"
+        );
+        assert_eq!(
+            mistakes("a: 101\nlist: [x, 9]\nb: 1"),
+            "text:2:8: receivers::none::list::0: must be a whole number, not `x`\n\
+             text:3:1: receivers::none::b: unknown key, did you mean `a`?\n\
+             text:1:4: receivers::none::a: at most 100 (token )"
         );
     }
 
