@@ -20,7 +20,7 @@ const SAMPLING_SPAN: Duration = Duration::from_secs(1);
 /// The type `debug`.
 pub const FACTORY: ExporterFactory = ExporterFactory {
     name: "debug",
-    aliases: &["logging"],
+    aliases: &[],
     about: "writes what passes to the log, briefly or in full",
     stability: "alpha",
     accepts: &[Signal::Traces, Signal::Metrics, Signal::Logs],
