@@ -1,5 +1,6 @@
 //! Delivery over real sockets: small loopback servers that misbehave, and counters that must add up.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 #![allow(unreachable_pub, reason = "modules of one test binary; nothing outside can reach them anyway")]
 
 #[path = "delivery/endpoint.rs"]
@@ -10,5 +11,7 @@ mod grpc;
 mod http_faults;
 #[path = "delivery/raw.rs"]
 mod raw;
+#[path = "delivery/secured.rs"]
+mod secured;
 #[path = "delivery/sender.rs"]
 mod sender;

@@ -37,7 +37,7 @@ impl Endpoint {
         self.seen.lock().unwrap().iter().map(|seen| seen.spans).sum()
     }
 
-    fn service(&self) -> TraceServiceServer<Self> {
+    pub fn service(&self) -> TraceServiceServer<Self> {
         TraceServiceServer::new(self.clone())
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd)

@@ -36,6 +36,10 @@ pub struct OtlpGrpcSettings {
     pub balancer_name: String,
     /// While no connection can be made, an attempt waits up to `timeout` instead of failing at once.
     pub wait_for_ready: bool,
+    /// Taken for the Collector's sake: buffers here grow with what is read, up to the largest answer.
+    pub read_buffer_size: u64,
+    /// Taken for the Collector's sake: buffers here grow with what is sent.
+    pub write_buffer_size: u64,
     /// Bound of one attempt.
     pub timeout: Period,
     /// The queue before the exporter.
@@ -59,6 +63,8 @@ impl Default for OtlpGrpcSettings {
             user_agent: String::new(),
             balancer_name: "round_robin".to_owned(),
             wait_for_ready: false,
+            read_buffer_size: 0,
+            write_buffer_size: 524_288,
             timeout: Period::secs(5),
             sending_queue: SendingQueue::default(),
             retry_on_failure: RetryOnFailure::default(),

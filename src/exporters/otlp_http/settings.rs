@@ -49,6 +49,10 @@ pub struct OtlpHttpSettings {
     pub http2_read_idle_timeout: Period,
     /// On HTTP/2, the connection is closed when a ping has no answer for this long; 0: 15s.
     pub http2_ping_timeout: Period,
+    /// Taken for the Collector's sake: buffers here grow with what is read, up to the largest answer.
+    pub read_buffer_size: u64,
+    /// Taken for the Collector's sake: buffers here grow with what is sent.
+    pub write_buffer_size: u64,
     /// Bound of one attempt.
     pub timeout: Period,
     /// The queue before the exporter.
@@ -78,6 +82,8 @@ impl Default for OtlpHttpSettings {
             disable_keep_alives: false,
             http2_read_idle_timeout: Period::default(),
             http2_ping_timeout: Period::default(),
+            read_buffer_size: 0,
+            write_buffer_size: 524_288,
             timeout: Period::secs(30),
             sending_queue: SendingQueue::default(),
             retry_on_failure: RetryOnFailure::default(),
