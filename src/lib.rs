@@ -23,6 +23,7 @@
 //! | layer | modules | may import |
 //! |---|---|---|
 //! | 0 | `model`, `telemetry`, `config` | nothing of ours (each within itself) |
+//! | 1 pure | `host` | nothing of ours |
 //! | 1 pure | `timeline` | `model` |
 //! | 1 pure | `trace_text` | `model`, `timeline` |
 //! | 2 | `record` | `model`, `timeline`, `trace_text` |
@@ -48,6 +49,7 @@ pub mod components;
 pub mod config;
 pub mod exporters;
 pub mod extensions;
+pub mod host;
 pub mod model;
 pub mod pipeline;
 pub mod processors;

@@ -4,6 +4,7 @@
 //! those of different CPUs may be out of order by the skew of their clocks. Nothing is invented over a
 //! gap. Where the source says that it lost events, every open wait and block is in doubt, and so are the
 //! runs on the CPUs it names. Where a switch is found missing, it is the CPU's run and the waits queued there.
+//! A mark that comes late cannot take back what other CPUs showed between the loss and it.
 //! Throttled time cannot be told from these events (`Cycle::throttled_ns` is `None`, waits include it).
 
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Machine {
                 }
             }
             Event::Lost { count, everywhere } => {
-                self.discards.lost_events += count;
+                self.discards.lost_events = self.discards.lost_events.saturating_add(count);
                 self.losses += 1;
                 self.open_gap(if everywhere { 0..self.slots.len() } else { cpu..cpu + 1 });
             }
@@ -284,7 +285,7 @@ impl Machine {
 
     /// A thread that execs while others of its process live gets the leader's id.
     fn on_take_over(&mut self, cpu: usize, from: u32, to: u32, out: &mut impl Observer) {
-        if from == to {
+        if from == to || from == 0 || to == 0 {
             return;
         }
         self.threads.end(to, out);

@@ -10,6 +10,7 @@ mod area_a;
 mod area_b;
 mod area_c;
 mod area_d;
+mod area_e;
 mod scenarios;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,8 @@ use serde_json::Value;
 type Run = fn(&Value) -> Result<(), String>;
 
 /// The areas that can be run.
-const AREAS: &[(&str, Run)] = &[("A", area_a::run), ("B", area_b::run), ("C", area_c::run), ("D", area_d::run)];
+const AREAS: &[(&str, Run)] =
+    &[("A", area_a::run), ("B", area_b::run), ("C", area_c::run), ("D", area_d::run), ("E", area_e::run)];
 
 /// Longer than any case may take.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -75,7 +75,7 @@ pub fn summarise(path: &str, input: &mut Input, out: &mut impl Write, errors: &m
     let mut on = |chunk| match chunk {
         Chunk::Record(record) => {
             if let Event::Lost { count, everywhere } = record.event {
-                replayed.lost_events += count.max(1);
+                replayed.lost_events = replayed.lost_events.saturating_add(count.max(1));
                 summary.lost(record.at.0, (!everywhere).then_some(record.cpu), count);
             } else {
                 summary.seen(record.at.0);

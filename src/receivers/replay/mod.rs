@@ -188,7 +188,7 @@ impl Reading {
             let mut on = |chunk: Chunk| {
                 match &chunk {
                     Chunk::Record(record) => match record.event {
-                        crate::timeline::Event::Lost { count, .. } => lost += count.max(1),
+                        crate::timeline::Event::Lost { count, .. } => lost = lost.saturating_add(count.max(1)),
                         _ => records += 1,
                     },
                     Chunk::Unreadable { place, why, .. } => {
