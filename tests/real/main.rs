@@ -7,6 +7,7 @@
 
 mod parts_speak;
 mod quota;
+mod short_lived;
 mod support;
 
 #[path = "../support/needs.rs"]
@@ -28,6 +29,7 @@ const TESTS: &[Test] = &[
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
+    ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -70,3 +70,20 @@ service:
 "
     )
 }
+
+/// Metrics alone, to the Collector.
+pub(crate) fn to_collector(protocol: Protocol, collector: &Collector) -> String {
+    let (exporter, endpoint) = match protocol {
+        Protocol::Grpc => ("otlp_grpc", collector.grpc.to_string()),
+        Protocol::Http => ("otlp_http", format!("http://{}", collector.http)),
+    };
+    format!(
+        "receivers: {{sched: {{collection_interval: 1s}}}}
+processors: {{container: {{}}, sched_metrics: {{}}, batch: {{}}}}
+exporters: {{{exporter}: {{endpoint: '{endpoint}', tls: {{insecure: true}}}}}}
+service:
+  pipelines:
+    metrics: {{receivers: [sched], processors: [container, sched_metrics, batch], exporters: [{exporter}]}}
+"
+    )
+}

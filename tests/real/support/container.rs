@@ -51,6 +51,8 @@ pub(crate) struct Accounts {
     pub(crate) involuntary: u64,
 }
 
+/// Podman asks for more than a confined root may give.
+const LIMITS: [&str; 5] = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network=none"];
 const IMAGE: &str = "localhost/busybox:test";
 
 impl Podman {
@@ -83,14 +85,25 @@ impl Podman {
         let work = self.work(name);
         fs::create_dir_all(&work)?;
         let (cpus, volume) = (cpus.to_string(), format!("{}:/work", work.display()));
-        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network=none"];
         let mut arguments = vec!["run", "-d", "--name", name, "--cpus", &cpus, "-v", &volume];
-        arguments.extend(limits);
+        arguments.extend(LIMITS);
         arguments.extend(options);
         arguments.extend([IMAGE, "/bin/sh", "-c", script]);
         let id = self.podman(&arguments)?.trim().to_owned();
         self.ids.push(id.clone());
         self.inspect(&id)
+    }
+
+    /// Runs a container until its script ends, and removes it: its id.
+    pub(crate) fn run_to_end(&self, script: &str) -> Result<String> {
+        let file = tempfile::NamedTempFile::new_in(&self.folder)?.into_temp_path();
+        let path = file.to_str().context("a folder that is not UTF-8")?.to_owned();
+        file.close()?;
+        let mut arguments = vec!["run", "--rm", "--cidfile", &path];
+        arguments.extend(LIMITS);
+        arguments.extend([IMAGE, "/bin/sh", "-c", script]);
+        self.podman(&arguments)?;
+        Ok(fs::read_to_string(&path)?.trim().to_owned())
     }
 
     /// The folder that the container of that name sees as /work.
