@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -82,4 +83,21 @@ fn every_default_in_the_table_of_keys_is_the_default() {
         checked += 1;
     }
     assert!(checked >= 5, "{checked} defaults found");
+}
+
+/// The list comes from the error for a metric that does not exist.
+#[test]
+fn every_metric_is_told_and_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = blocks("yaml")[0].replace("sched_metrics: {}", "sched_metrics: {metrics: {nosuch: {enabled: true}}}");
+    fs::write(folder.path().join("agent.yaml"), config).unwrap();
+    let error = schedscope(folder.path(), &["validate", "--config", "agent.yaml"]).unwrap_err();
+    let list = error.split("there are ").nth(1).unwrap_or_else(|| panic!("{error}")).lines().next().unwrap();
+    let known: BTreeSet<&str> = list.split(", ").collect();
+    let section = README.split("## Metrics").nth(1).unwrap().split("## Spans").next().unwrap();
+    let table = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let off = section.lines().find_map(|line| line.strip_prefix("Off by default")).unwrap();
+    let off = off.split('`').skip(1).step_by(2).filter(|word| !word.contains("::"));
+    let told: BTreeSet<&str> = table.chain(off).map(|name| name.trim_start_matches("linux.sched.")).collect();
+    assert_eq!(told, known);
 }
