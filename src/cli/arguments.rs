@@ -103,7 +103,7 @@ pub(super) struct PrintConfigArguments {
 /// Whether secrets are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mode {
-    /// As [REDACTED].
+    /// As `[REDACTED]`.
     Redacted,
     /// As they are.
     Unredacted,

@@ -227,8 +227,9 @@ mod tests {
         assert_eq!(
             mistakes("a: 101\nlist: [x, 9]\nb: 1"),
             "text:2:8: receivers::none::list::0: must be a whole number, not `x`\n\
-             text:3:1: receivers::none::b: unknown key, did you mean `a`?\n\
-             text:1:4: receivers::none::a: at most 100 (token )"
+             text:3:1: receivers::none::b: unknown key; there are `a`, `token`, `list`\n\
+             text:1:4: receivers::none::a: at most 100 (token )\n\
+             text:2:11: receivers::none::list::1: no nines"
         );
     }
 

@@ -19,7 +19,7 @@ pub fn lockdown(text: &str) -> Option<&str> {
     Some(active.trim()).filter(|active| !active.is_empty())
 }
 
-/// The number behind a key at the begin of a line, `key 12` or `key:	12`.
+/// The number behind a key at the begin of a line, `key 12` or `key:` and a tab before it.
 fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;

@@ -23,7 +23,7 @@ pub const BUCKETS: usize = BOUNDS_NS.len() + 1;
 /// Counts per bucket and the sum of what was counted. Cumulative since the agent began to watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Count per bucket; bucket i holds values in (BOUNDS_NS[i - 1], BOUNDS_NS[i]].
+    /// Count per bucket; a bucket holds values over the bound before its own, up to its own.
     pub buckets: [u64; BUCKETS],
     /// Sum of the values, ns.
     pub sum_ns: u64,

@@ -140,7 +140,10 @@ fn number_at_end(text: &[u8]) -> Option<(&[u8], u32)> {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> (u32, u64, Option<(u32, Option<u32>, bool)>, String) {
+    /// tid, pid, in an interrupt.
+    type Current = (u32, Option<u32>, bool);
+
+    fn of(line: &str) -> (u32, u64, Option<Current>, String) {
         let header = Header::find(line.as_bytes()).unwrap();
         let current = header.current.map(|current| (current.tid, current.pid, current.interrupt));
         (header.cpu, header.at.0, current, String::from_utf8_lossy(header.rest).into_owned())

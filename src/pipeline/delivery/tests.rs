@@ -292,7 +292,7 @@ impl crate::pipeline::RecordStore for Disk {
     }
 
     fn read(&self, id: u64) -> Result<Vec<u8>, StorageError> {
-        self.records.lock().unwrap().get(&id).cloned().ok_or(StorageError::Failed("gone".into()))
+        self.records.lock().unwrap().get(&id).cloned().ok_or_else(|| StorageError::Failed("gone".into()))
     }
 
     fn remove(&self, id: u64) -> Result<(), StorageError> {
