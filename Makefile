@@ -1,5 +1,5 @@
 # Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
-.PHONY: help run build test static clean
+.PHONY: help run build test bench static clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -13,6 +13,9 @@ build: ## Build the release binary and say where it is
 
 test: ## Run every check and test; what this machine cannot run is listed at the end
 	@.ci/test
+
+bench: ## Measure what the agent costs beside an empty program and peers; about ten minutes
+	@.ci/agent bench
 
 static: ## Build a binary without shared libraries; ARCH=aarch64 for arm64
 	@.ci/agent static $(ARCH)

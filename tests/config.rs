@@ -3,6 +3,8 @@
 //!
 //! `UPDATE=1 cargo test --test config` rewrites the expected texts and `config/reference.md`: read the diff.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its own data fails")]
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;

@@ -3,6 +3,8 @@
 //!
 //! `SCHEDSCOPE_SIMULATED_EVENTS=1000000` makes it long. A failure is cut down to a short list of events.
 
+#![allow(clippy::panic, reason = "a simulated world that breaks its own rules ends the test")]
+
 use std::collections::{BTreeMap, HashMap};
 
 use schedscope::model::{BootNs, Cycle, SchedState};

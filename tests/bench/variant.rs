@@ -142,8 +142,9 @@ fn child(command: &mut Command, ready: &str, settle: Duration) -> Option<Running
 fn empty(folder: &Path) -> Option<Running> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bench/empty.bpf.c");
     let object = folder.join("empty.bpf.o");
-    let compiled = Command::new("clang").args(["-g", "-O2", "-target", "bpf", "-c"]).arg(source).arg("-o").arg(&object);
-    compiled.status().ok().filter(|status| status.success())?;
+    let mut compile = Command::new("clang");
+    compile.args(["-g", "-O2", "-target", "bpf", "-c"]).arg(source).arg("-o").arg(&object);
+    compile.status().ok().filter(|status| status.success())?;
     let loaded = Box::new(ObjectBuilder::default().open_file(&object).ok()?.load().ok()?);
     let links = loaded.progs_mut().filter_map(|program| program.attach().ok()).collect::<Vec<_>>();
     (!links.is_empty()).then_some(Running::Object { _links: links, _object: loaded })

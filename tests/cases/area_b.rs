@@ -127,7 +127,7 @@ fn line(case: &Value) -> Result<Value, String> {
             put("filename", text(filename).into());
         }
         Payload::Rename { tid, comm } => {
-            put("pid", tid.or(event.current.map(|current| current.tid)).into());
+            put("pid", tid.or_else(|| event.current.map(|current| current.tid)).into());
             put("comm", text(comm).into());
             put("newcomm", text(comm).into());
         }

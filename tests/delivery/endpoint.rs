@@ -23,6 +23,7 @@ pub struct Endpoint {
 
 pub struct Seen {
     pub spans: usize,
+    #[allow(dead_code, reason = "the storage test alone compares ids")]
     pub ids: Vec<Vec<u8>>,
     pub metadata: http::HeaderMap,
     pub at: std::time::Instant,

@@ -61,8 +61,8 @@ fn name(hints: &Hints<'_>) -> Arc<str> {
         .or_else(|| hints.machine.map(Arc::from))
         .or_else(|| hints.unit.map(Arc::from))
         .unwrap_or_else(|| match hints.executable {
-            Some(executable) => format!("unknown_service:{executable}").into(),
-            None => "unknown_service".into(),
+            Some(executable) if !executable.is_empty() => format!("unknown_service:{executable}").into(),
+            _ => "unknown_service".into(),
         })
 }
 

@@ -109,7 +109,7 @@ impl Maker<'_> {
         let mut parent = span(trace, id, Some(root), format!("sched.thread {}", attributes::without_digits(comm)));
         let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0);
         let last = row.pieces.last().map(|piece| offset.wall(piece.interval.end).0);
-        parent.start_time_unix_nano = first.unwrap_or(names.window.start_ns).max(names.window.start_ns);
+        parent.start_time_unix_nano = first.unwrap_or(names.window.start_ns);
         parent.end_time_unix_nano = last.unwrap_or(names.window.start_ns).max(parent.start_time_unix_nano);
         parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out);
         let mut spans = vec![parent];
@@ -161,7 +161,11 @@ fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], part: &OwnerWindow, n
         left_out += row.left_out;
     }
     let mut root = span(trace, id, None, "sched.window".to_owned());
-    root.start_time_unix_nano = names.window.start_ns;
+    // an interval that ended in this window may have begun before it: a parent that began later than its child
+    // looks like a skewed clock to those who show traces
+    let first =
+        rows.iter().filter_map(|row| row.pieces.first()).map(|piece| names.window.offset.wall(piece.interval.start).0);
+    root.start_time_unix_nano = first.min().unwrap_or(u64::MAX).min(names.window.start_ns);
     root.end_time_unix_nano = names.window.start_ns + names.window.length_ns;
     root.attributes = attributes::root(part, &sums, left_out, names);
     root
