@@ -95,7 +95,7 @@ static __always_inline void settle(struct task_struct *p, struct task_state *sta
 {
 	struct cgroup *group = cgroup_of(p);
 	state->cgroup_id = cgroup_id(group);
-	state->slot = slot_make(state->cgroup_id, group ? group->self.serial_nr : 0);
+	state->slot = slot_of_cgroup(group);
 }
 
 /* Slices that are open at this read: a task that never switches, a task that still waits or sleeps. */

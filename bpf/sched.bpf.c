@@ -276,8 +276,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	state->waker_of = state->block_start;
 	state->waker.tid = waker->pid;
 	state->waker.ns = 0;
-	struct cgroup *group = cgroup_of(waker);
-	state->waker.slot = waker->flags & PF_KTHREAD ? SLOT_NONE : slot_make(cgroup_id(group), group ? group->self.serial_nr : 0);
+	state->waker.slot = waker->flags & PF_KTHREAD ? SLOT_NONE : slot_of_cgroup(cgroup_of(waker));
 	copy_comm(state->waker.comm, waker->comm);
 	return 0;
 }
@@ -298,6 +297,19 @@ int BPF_PROG(task_newtask, struct task_struct *p)
 	return 0;
 }
 
+/* A record that is no more than a thread's id; false where the ring has no room. */
+static __always_inline bool send_tid(u32 kind, u32 tid, u64 flags)
+{
+	struct exit_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record)
+		return false;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = kind;
+	record->tid = tid;
+	bpf_ringbuf_submit(record, flags);
+	return true;
+}
+
 /* The last that is heard of a thread: its counters are final since its last switch. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(sched_process_free, struct task_struct *p)
@@ -306,17 +318,8 @@ int BPF_PROG(sched_process_free, struct task_struct *p)
 	if (!state)
 		return 0;
 	book(p, state, bpf_ktime_get_boot_ns());
-	if (state->told) {
-		struct exit_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
-		if (!record) {
-			__sync_fetch_and_add(&exit_records_lost, 1);
-			return 0;
-		}
-		__builtin_memset(record, 0, sizeof(*record));
-		record->kind = RECORD_EXIT;
-		record->tid = p->pid;
-		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	}
+	if (state->told && !send_tid(RECORD_EXIT, p->pid, BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&exit_records_lost, 1);
 	return 0;
 }
 
@@ -369,15 +372,8 @@ int BPF_PROG(cgroup_attach_leader, struct cgroup *group, const char *path, struc
 	moved(task);
 	if (!threadgroup)
 		return 0;
-	struct exit_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
-	if (!record) {
+	if (!send_tid(RECORD_MOVED, task->pid, BPF_RB_FORCE_WAKEUP))
 		__sync_fetch_and_add(&cgroup_records_lost, 1);
-		return 0;
-	}
-	__builtin_memset(record, 0, sizeof(*record));
-	record->kind = RECORD_MOVED;
-	record->tid = task->pid;
-	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 
@@ -392,27 +388,17 @@ static __always_inline void throttle_hook(struct task_group *group, void *data, 
 	if (bpf_probe_read_kernel(&queue, sizeof(queue), queues + cpu) || !queue)
 		return;
 	int depth = BPF_CORE_READ(queue, throttle_count);
-	u64 key = (u64)queue, now = BPF_CORE_READ(rq, clock);
+	u64 now = BPF_CORE_READ(rq, clock);
 	if (begins ? depth != 0 : depth != 1)
 		return;
-	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
-	if (!log) {
-		struct throttle_log fresh = {};
-		bpf_map_update_elem(&throttles, &key, &fresh, BPF_ANY);
-		log = bpf_map_lookup_elem(&throttles, &key);
-		if (!log)
-			return;
-	}
+	struct throttle_log *log = throttle_log_make(queue, 0);
+	if (!log)
+		return;
 	throttles_seen = 1;
-	if (begins) {
+	if (begins)
 		log->begin = now;
-	} else if (log->begin) {
-		u32 at = log->head & 3;
-		log->from[at] = log->begin;
-		log->to[at] = now;
-		log->head++;
-		log->begin = 0;
-	}
+	else if (log->begin)
+		throttle_add(log, log->begin, now);
 }
 
 SEC("fentry/tg_throttle_down")

@@ -46,6 +46,11 @@ static __noinline u32 slot_make(u64 id, u64 serial)
 	return index;
 }
 
+static __always_inline u32 slot_of_cgroup(struct cgroup *group)
+{
+	return slot_make(cgroup_id(group), group ? group->self.serial_nr : 0);
+}
+
 /* Several tasks of a few cgroups in turn are the usual case: eight remembered per CPU, by the low bits of
  * the id, answer nearly all without a hash. A removed cgroup's entry is harmless: no task can be in it. */
 static __always_inline u32 slot_cached(struct cpu_state *cpu, struct task_struct *p)
@@ -56,7 +61,7 @@ static __always_inline u32 slot_cached(struct cpu_state *cpu, struct task_struct
 
 	if (cpu->cache_id[at] == id)
 		return cpu->cache_slot[at];
-	u32 slot = slot_make(id, group ? group->self.serial_nr : 0);
+	u32 slot = slot_of_cgroup(group);
 	if (slot != SLOT_NONE) {
 		cpu->cache_id[at] = id;
 		cpu->cache_slot[at] = slot;

@@ -8,23 +8,43 @@
 #ifndef THROTTLE_H
 #define THROTTLE_H
 
+static __always_inline struct throttle_log *throttle_log_of(struct cfs_rq *queue)
+{
+	u64 key = (u64)queue;
+	return bpf_map_lookup_elem(&throttles, &key);
+}
+
+/* The log of a queue, made where there is none; `counted` is what its clock holds from before. */
+static __always_inline struct throttle_log *throttle_log_make(struct cfs_rq *queue, u64 counted)
+{
+	struct throttle_log *log = throttle_log_of(queue);
+	if (log)
+		return log;
+	u64 key = (u64)queue;
+	struct throttle_log fresh = { .counted = counted };
+	bpf_map_update_elem(&throttles, &key, &fresh, BPF_ANY);
+	return throttle_log_of(queue);
+}
+
+/* An episode has ended. */
+static __always_inline void throttle_add(struct throttle_log *log, u64 from, u64 to)
+{
+	u32 at = log->head & 3;
+	log->from[at] = from;
+	log->to[at] = to;
+	log->head++;
+	log->begin = 0;
+}
+
 /* At a switch-out: an episode that goes on has a known begin now. */
 static __always_inline void throttle_seen(struct cfs_rq *queue)
 {
 	u64 begin = queue->throttled_clock_self;
 	if (!begin)
 		return;
-	u64 key = (u64)queue;
-	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
-	if (!log) {
-		struct throttle_log fresh = {};
-		fresh.counted = queue->throttled_clock_self_time;
-		bpf_map_update_elem(&throttles, &key, &fresh, BPF_ANY);
-		log = bpf_map_lookup_elem(&throttles, &key);
-		if (!log)
-			return;
-	}
-	log->begin = begin;
+	struct throttle_log *log = throttle_log_make(queue, queue->throttled_clock_self_time);
+	if (log)
+		log->begin = begin;
 }
 
 /* Brings the log up to the clock: growth since the last look is an episode that has ended. */
@@ -35,11 +55,7 @@ static __always_inline void throttle_ended(struct throttle_log *log, u64 total, 
 	u64 grown = total - log->counted;
 	/* without a seen begin it ended at the latest now */
 	u64 from = log->begin ? log->begin : now - grown;
-	u32 at = log->head & 3;
-	log->from[at] = from;
-	log->to[at] = from + grown;
-	log->head++;
-	log->begin = 0;
+	throttle_add(log, from, from + grown);
 	log->counted = total;
 }
 
@@ -51,12 +67,6 @@ __noinline u64 overlap(u64 from, u64 to, u64 since, u64 now)
 	if (to > now)
 		to = now;
 	return to > from ? to - from : 0;
-}
-
-static __always_inline struct throttle_log *throttle_log_of(struct cfs_rq *queue)
-{
-	u64 key = (u64)queue;
-	return bpf_map_lookup_elem(&throttles, &key);
 }
 
 /* Whether this queue was ever throttled, as cheaply as it can be told. */
