@@ -33,62 +33,89 @@ static __always_inline bool is_on_cpu(struct task_struct *p)
 	return p->on_cpu;
 }
 
-static __always_inline void add(u64 *total, u64 value)
-{
-	if (value)
-		__sync_fetch_and_add(total, value);
-}
-
 /* When a dead task's life ended, in clock ns: the end of its last slice. */
 static __always_inline u64 life_end(struct task_struct *p)
 {
 	return p->sched_info.last_arrival + (p->se.sum_exec_runtime - p->se.prev_sum_exec_runtime);
 }
 
-/* Books what `p` did since the last look to the slot it was counted for. */
-static __always_inline void book(struct task_struct *p, struct task_state *state, u64 boot)
+/* What one look at a task finds. Read in one straight line, since each pointer that the verifier follows on
+ * each of its ways costs it a search of the kernel's types; the branches are in functions that get this. */
+struct look {
+	u64 boot;
+	u64 run;
+	u64 delay;
+	u64 voluntary;
+	u64 involuntary;
+	u64 migrations;
+	u64 life_end;
+	u64 arrival;
+	u64 queued;
+	u64 queue_clock;
+	u32 dead;
+	u32 on_cpu;
+};
+
+static __always_inline void look_at(struct look *look, struct task_struct *p, u64 boot)
 {
+	look->boot = boot;
+	look->run = p->se.sum_exec_runtime;
+	look->delay = p->sched_info.run_delay;
+	look->voluntary = p->nvcsw;
+	look->involuntary = p->nivcsw;
+	look->migrations = p->se.nr_migrations;
+	look->life_end = life_end(p);
+	look->arrival = p->sched_info.last_arrival;
+	look->queued = p->sched_info.last_queued;
+	look->dead = p->exit_state != 0;
+	look->on_cpu = is_on_cpu(p);
+}
+
+static __always_inline void add(u64 *total, u64 value)
+{
+	if (value)
+		__sync_fetch_and_add(total, value);
+}
+
+/* From here on the task's counters are counted. */
+static __always_inline void count_off(struct task_state *state, struct look *look)
+{
+	state->run = look->run;
+	state->delay = look->delay;
+	state->voluntary = look->voluntary;
+	state->involuntary = look->involuntary;
+	state->migrations = look->migrations;
+}
+
+/* Books what a task did since the last look to the slot it was counted for. Global, as `overlap` is. */
+__noinline int book(struct task_state *state, struct look *look)
+{
+	if (!state || !look)
+		return 0;
 	u32 index = state->slot;
 	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
 	if (!slot)
-		return;
-	u64 run = p->se.sum_exec_runtime, delay = p->sched_info.run_delay;
-	u64 voluntary = p->nvcsw, involuntary = p->nivcsw, migrations = p->se.nr_migrations;
-
-	add(&slot->run, run - state->run);
-	add(&slot->delay, delay - state->delay);
-	add(&slot->voluntary, voluntary - state->voluntary);
-	add(&slot->involuntary, involuntary - state->involuntary);
-	add(&slot->migrations, migrations - state->migrations);
-	if (!state->ended) {
-		if (p->exit_state && !is_on_cpu(p)) {
-			u64 end = life_end(p) + boot_minus_clock;
-			if (end < boot)
-				boot = end;
-			state->ended = 1;
-		}
-		if (boot > state->at) {
-			add(&slot->life, boot - state->at);
-			state->at = boot;
-		}
+		return 0;
+	add(&slot->run, look->run - state->run);
+	add(&slot->delay, look->delay - state->delay);
+	add(&slot->voluntary, look->voluntary - state->voluntary);
+	add(&slot->involuntary, look->involuntary - state->involuntary);
+	add(&slot->migrations, look->migrations - state->migrations);
+	count_off(state, look);
+	if (state->ended)
+		return 0;
+	u64 boot = look->boot;
+	if (look->dead && !look->on_cpu) {
+		u64 end = look->life_end + boot_minus_clock;
+		if (end < boot)
+			boot = end;
+		state->ended = 1;
 	}
-	state->run = run;
-	state->delay = delay;
-	state->voluntary = voluntary;
-	state->involuntary = involuntary;
-	state->migrations = migrations;
-}
-
-/* A task found at start begins at its counters then. */
-static __always_inline void count_off(struct task_struct *p, struct task_state *state, u64 boot)
-{
-	state->run = p->se.sum_exec_runtime;
-	state->delay = p->sched_info.run_delay;
-	state->voluntary = p->nvcsw;
-	state->involuntary = p->nivcsw;
-	state->migrations = p->se.nr_migrations;
-	state->at = boot;
-	state->ended = p->exit_state != 0;
+	if (boot > state->at) {
+		add(&slot->life, boot - state->at);
+		state->at = boot;
+	}
+	return 0;
 }
 
 static __always_inline void settle(struct task_struct *p, struct task_state *state)
@@ -98,13 +125,28 @@ static __always_inline void settle(struct task_struct *p, struct task_state *sta
 	state->slot = slot_of_cgroup(group);
 }
 
-/* Slices that are open at this read: a task that never switches, a task that still waits or sleeps. */
-static __always_inline void add_open(struct task_struct *p, struct task_state *state, u64 clock, u64 gen)
+static __always_inline void add_open_block(struct slot *slot, struct task_state *state, u64 clock)
 {
+	u64 block = clock - (state->block_start < began ? began : state->block_start);
+	if (state->block_state == STATE_D)
+		slot->open_d += block;
+	else if (state->block_state == STATE_T)
+		slot->open_t += block;
+	else if (state->block_state == STATE_OTHER)
+		slot->open_other += block;
+}
+
+/* Slices that are open at this read: a task that never switches, a task that still waits or sleeps. `stay` holds
+ * the clock of this read, and its queue's. Global, as `overlap` is. */
+__noinline int add_open(struct task_state *state, struct look *look, struct stay *stay)
+{
+	if (!state || !look || !stay)
+		return 0;
 	u32 index = state->slot;
+	u64 clock = stay->now, gen = generation;
 	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
 	if (!slot)
-		return;
+		return 0;
 	if (slot->generation != gen) {
 		slot->generation = gen;
 		slot->open_run = slot->open_wait = slot->open_throttled = 0;
@@ -112,58 +154,60 @@ static __always_inline void add_open(struct task_struct *p, struct task_state *s
 		slot->longest_open = 0;
 		slot->threads = slot->starving = 0;
 	}
-	if (p->exit_state)
-		return;
+	if (look->dead)
+		return 0;
 	slot->threads++;
-	struct cfs_rq *queue = p->se.cfs_rq;
-	u64 queued = p->sched_info.last_queued;
-	if (is_on_cpu(p)) {
+	if (look->on_cpu) {
 		/* its counters are as old as its run queue's clock, at most a tick where the tick is on */
-		u64 then = queue->rq->clock;
+		u64 then = look->queue_clock;
 		if (clock > then && clock - then < 1000000000ULL)
 			slot->open_run += clock - then;
-	} else if (queued) {
-		if (clock <= queued)
-			return;
-		struct stay stay = { .since = queued, .now = clock };
-		if (throttle_possible(queue))
-			throttled_part(&stay, queue);
-		u64 wait = clock - queued, throttled = stay.throttled;
+	} else if (look->queued) {
+		if (clock <= look->queued)
+			return 0;
+		if (throttle_possible(stay))
+			throttled_part(stay);
+		u64 wait = clock - look->queued, throttled = stay->throttled;
 		slot->open_wait += wait;
 		slot->open_throttled += throttled;
 		if (wait - throttled > slot->longest_open)
 			slot->longest_open = wait - throttled;
 		if (wait - throttled >= settings.starvation)
 			slot->starving++;
-	} else if (state->block_start > p->sched_info.last_arrival && clock > state->block_start) {
-		u64 block = clock - (state->block_start < began ? began : state->block_start);
-		if (state->block_state == STATE_D)
-			slot->open_d += block;
-		else if (state->block_state == STATE_T)
-			slot->open_t += block;
-		else if (state->block_state == STATE_OTHER)
-			slot->open_other += block;
+	} else if (state->block_start > look->arrival && clock > state->block_start) {
+		add_open_block(slot, state, clock);
 	}
+	return 0;
 }
 
 static __always_inline void collect_task(struct task_struct *p, struct collect_args *args)
 {
 	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
+	struct cfs_rq *queue = p->se.cfs_rq;
+	struct stay stay;
+	struct look look;
+
+	look_at(&look, p, args->boot);
+	look.queue_clock = queue->rq->clock;
+	stay_in(&stay, queue, look.queued, args->clock);
 	if (!state) {
 		state = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!state) {
 			args->no_storage++;
 			return;
 		}
+		/* a task found at start begins at its counters then */
 		settle(p, state);
-		count_off(p, state, args->boot);
+		count_off(state, &look);
+		state->at = args->boot;
+		state->ended = look.dead;
 	}
 	args->tasks++;
-	book(p, state, args->boot);
+	book(state, &look);
 	struct cgroup *group = cgroup_of(p);
-	if (!p->exit_state && state->cgroup_id != cgroup_id(group))
+	if (!look.dead && state->cgroup_id != cgroup_id(group))
 		settle(p, state);
-	add_open(p, state, args->clock, args->generation);
+	add_open(state, &look, &stay);
 }
 
 #endif

@@ -141,11 +141,11 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 static __always_inline void enter_wait(struct cpu_state *cpu, struct slot_cpu *totals, struct task_struct *next,
 				       u64 queued, u64 now)
 {
-	struct cfs_rq *queue = next->se.cfs_rq;
-	struct stay stay = { .since = queued, .now = now };
+	struct stay stay;
 
-	if (throttle_possible(queue))
-		throttled_part(&stay, queue);
+	stay_in(&stay, next->se.cfs_rq, queued, now);
+	if (throttle_possible(&stay))
+		throttled_part(&stay);
 	u64 throttled = stay.throttled, wait = now - queued - throttled;
 	cpu->wait = wait;
 	cpu->throttled = throttled;
@@ -317,7 +317,9 @@ int BPF_PROG(sched_process_free, struct task_struct *p)
 	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
 	if (!state)
 		return 0;
-	book(p, state, bpf_ktime_get_boot_ns());
+	struct look look;
+	look_at(&look, p, bpf_ktime_get_boot_ns());
+	book(state, &look);
 	if (state->told && !send_tid(RECORD_EXIT, p->pid, BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&exit_records_lost, 1);
 	return 0;
@@ -328,7 +330,9 @@ static __always_inline void moved(struct task_struct *p)
 	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
 	if (!state)
 		return;
-	book(p, state, bpf_ktime_get_boot_ns());
+	struct look look;
+	look_at(&look, p, bpf_ktime_get_boot_ns());
+	book(state, &look);
 	settle(p, state);
 }
 

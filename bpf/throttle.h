@@ -69,50 +69,68 @@ __noinline u64 overlap(u64 from, u64 to, u64 since, u64 now)
 	return to > from ? to - from : 0;
 }
 
-/* Whether this queue was ever throttled, as cheaply as it can be told. */
-static __always_inline bool throttle_possible(struct cfs_rq *queue)
-{
-	if (settings.throttle_clock)
-		return queue->throttled_clock_self_time | queue->throttled_clock_self;
-	return settings.throttle_hook && throttles_seen;
-}
-
 /* A stay off the CPU while runnable, and what of it was throttled. */
 struct stay {
 	u64 since;
 	u64 now;
+	u64 queue;			/* key of its log */
+	u64 total;			/* the kernel's clock of the queue: episodes that ended, */
+	u64 running;			/* and the begin of one that goes on, else 0 */
 	u64 throttled;
 	u64 first;			/* begin of the first throttled part */
 };
 
-/* Fills in the throttled part, an episode that still goes on included. */
-static __noinline void throttled_part(struct stay *stay, struct cfs_rq *queue)
+/* Global for the same reason. Fills in the throttled part, an episode that still goes on included. */
+__noinline int throttled_part(struct stay *stay)
 {
-	struct throttle_log *log = throttle_log_of(queue);
-	u64 sum = 0, begin = stay->now, running_since = 0;
+	if (!stay)
+		return 0;
+	u64 key = stay->queue, since = stay->since, now = stay->now, running = stay->running;
+	struct throttle_log *log = bpf_map_lookup_elem(&throttles, &key);
+	u64 sum = 0, begin = now;
 
-	if (settings.throttle_clock)
-		running_since = queue->throttled_clock_self;
-	else if (log)
-		running_since = log->begin;
 	if (log) {
 		if (settings.throttle_clock)
-			throttle_ended(log, queue->throttled_clock_self_time, stay->now);
+			throttle_ended(log, stay->total, now);
+		else
+			running = log->begin;
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			u64 part = overlap(log->from[i], log->to[i], stay->since, stay->now);
+			u64 part = overlap(log->from[i], log->to[i], since, now);
 			sum += part;
 			if (part && log->from[i] < begin)
 				begin = log->from[i];
 		}
 	}
-	if (running_since) {
-		sum += overlap(running_since, stay->now, stay->since, stay->now);
-		if (running_since < begin)
-			begin = running_since;
+	if (running) {
+		sum += overlap(running, now, since, now);
+		if (running < begin)
+			begin = running;
 	}
 	stay->throttled = sum;
-	stay->first = begin < stay->since ? stay->since : begin;
+	stay->first = begin < since ? since : begin;
+	return 0;
+}
+
+/* A stay in `queue`, its clock read. */
+static __always_inline void stay_in(struct stay *stay, struct cfs_rq *queue, u64 since, u64 now)
+{
+	stay->since = since;
+	stay->now = now;
+	stay->queue = (u64)queue;
+	stay->throttled = stay->first = stay->total = stay->running = 0;
+	if (settings.throttle_clock) {
+		stay->total = queue->throttled_clock_self_time;
+		stay->running = queue->throttled_clock_self;
+	}
+}
+
+/* Whether its queue was ever throttled, as cheaply as it can be told. */
+static __always_inline bool throttle_possible(struct stay *stay)
+{
+	if (settings.throttle_clock)
+		return stay->total | stay->running;
+	return settings.throttle_hook && throttles_seen;
 }
 
 #endif
