@@ -210,4 +210,21 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	add_open(state, &look, &stay);
 }
 
+static __always_inline void begin_collection(struct collect_args *args)
+{
+	args->self_tgid = bpf_get_current_pid_tgid() >> 32;
+	if (settings.exclude_self)
+		self_tgid = args->self_tgid;
+	args->boot = bpf_ktime_get_boot_ns();
+	/* a run queue's clock is never ahead of time: the smallest difference seen is the nearest */
+	u64 sample = args->boot - ((struct task_struct *)bpf_get_current_task_btf())->se.cfs_rq->rq->clock;
+	if (!settings.spans || !boot_minus_clock || sample < boot_minus_clock)
+		boot_minus_clock = sample;
+	args->clock = args->boot - boot_minus_clock;
+	if (!began)
+		began = args->clock;
+	args->generation = ++generation;
+	args->tasks = args->no_storage = 0;
+}
+
 #endif

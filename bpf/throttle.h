@@ -133,4 +133,28 @@ static __always_inline bool throttle_possible(struct stay *stay)
 	return settings.throttle_hook && throttles_seen;
 }
 
+/* The hooks of a throttled clock of our own. Called for the throttled group and once for each below it, per CPU;
+ * own and ancestor's quota together call twice: throttle_count, not yet changed here, tells the outermost. */
+static __always_inline void throttle_hook(struct task_group *group, void *data, bool begins)
+{
+	struct rq *rq = data;
+	struct cfs_rq **queues = BPF_CORE_READ(group, cfs_rq), *queue = NULL;
+	u32 cpu = BPF_CORE_READ(rq, cpu);
+
+	if (bpf_probe_read_kernel(&queue, sizeof(queue), queues + cpu) || !queue)
+		return;
+	int depth = BPF_CORE_READ(queue, throttle_count);
+	u64 now = BPF_CORE_READ(rq, clock);
+	if (begins ? depth != 0 : depth != 1)
+		return;
+	struct throttle_log *log = throttle_log_make(queue, 0);
+	if (!log)
+		return;
+	throttles_seen = 1;
+	if (begins)
+		log->begin = now;
+	else if (log->begin)
+		throttle_add(log, log->begin, now);
+}
+
 #endif
