@@ -27,6 +27,7 @@
 //! | 1 pure | `timeline` | `model` |
 //! | 1 pure | `trace_text` | `model`, `timeline` |
 //! | 2 | `record` | `model`, `timeline`, `trace_text` |
+//! | 2 | `process_context` | `model` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry` |
 //! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings; never another component |
 //! | 4 | `components`, `agent` | all above |
@@ -52,6 +53,7 @@ pub mod extensions;
 pub mod host;
 pub mod model;
 pub mod pipeline;
+pub mod process_context;
 pub mod processors;
 pub mod receivers;
 pub mod record;

@@ -15,7 +15,6 @@ pub mod names;
 mod owner;
 mod owners;
 mod proc_files;
-mod process_context;
 mod processes;
 mod service;
 pub mod settings;

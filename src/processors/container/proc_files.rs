@@ -8,8 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{environ, process_context};
+use super::environ;
 use crate::model::{ProcessKey, Resource};
+use crate::process_context;
 
 /// The initial pid namespace's inode (PROC_PID_INIT_INO).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -70,7 +71,7 @@ impl ProcFiles {
             Some(environ::attributes(&environ::allowed(&text, variables)))
         };
         // what the process says now wins over what it was started with
-        let mut published = process_context::read(&folder).unwrap_or_default();
+        let mut published = process_context::read(&folder).map(|found| found.resource).unwrap_or_default();
         published.fill_from(&environment().unwrap_or_default());
         let facts = ProcessFacts {
             vpid: status.as_deref().and_then(innermost_pid),

@@ -34,12 +34,21 @@ struct Header {
     payload_address: u64,
 }
 
-/// The attributes that the process of this folder of `/proc` publishes; `None` where it publishes none.
-pub(super) fn read(folder: &Path) -> Option<Resource> {
+/// What a process publishes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// The attributes of its Resource.
+    pub resource: Resource,
+    /// `threadlocal.schema_version` (OTEP 4947): its threads publish records of their active span, in this layout.
+    pub thread_schema: Option<String>,
+}
+
+/// What the process of this folder of `/proc` publishes; `None` where it publishes nothing.
+pub fn read(folder: &Path) -> Option<Published> {
     let maps = BufReader::new(File::open(folder.join("maps")).ok()?.take(MAPS_MAX_BYTES));
     let address = maps.lines().take(MAPS_MAX_LINES).find_map(|line| mapping(&line.ok()?))?;
     let memory = File::open(folder.join("mem")).ok()?;
-    message::attributes(&read_payload(|at, bytes| memory.read_exact_at(bytes, at).ok(), address)?)
+    message::decode(&read_payload(|at, bytes| memory.read_exact_at(bytes, at).ok(), address)?)
 }
 
 /// The start of the mapping, if the line is about it.

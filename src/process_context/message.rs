@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use prost::{Message, Oneof};
 
+use super::Published;
 use crate::model::{Resource, Value};
+
+/// The attribute that names the layout of the thread records.
+const THREAD_SCHEMA: &str = "threadlocal.schema_version";
 
 /// Attributes that are kept.
 const ATTRIBUTES_MAX: usize = 64;
@@ -16,6 +20,8 @@ const TEXT_MAX_BYTES: usize = 2048;
 struct ProcessContext {
     #[prost(message, optional, tag = "1")]
     resource: Option<Attributes>,
+    #[prost(message, repeated, tag = "2")]
+    attributes: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -50,11 +56,21 @@ enum Kind {
     Double(f64),
 }
 
-/// The resource of a payload; `None` where it is no such message.
-pub(super) fn attributes(payload: &[u8]) -> Option<Resource> {
+/// What a payload says; `None` where it is no such message.
+pub(super) fn decode(payload: &[u8]) -> Option<Published> {
     let context = ProcessContext::decode(payload).ok()?;
+    let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.kind.as_ref()) {
+        Some(Kind::Text(text)) if text.len() <= TEXT_MAX_BYTES => Some(text.clone()),
+        _ => None,
+    };
+    let schema = context.attributes.iter().find(|entry| entry.key == THREAD_SCHEMA);
+    let thread_schema = schema.and_then(|entry| text(&entry.value));
+    Some(Published { resource: resource(context.resource?.attributes), thread_schema })
+}
+
+fn resource(attributes: Vec<KeyValue>) -> Resource {
     let mut resource = Resource::new();
-    for KeyValue { key, value } in context.resource?.attributes.into_iter().take(ATTRIBUTES_MAX) {
+    for KeyValue { key, value } in attributes.into_iter().take(ATTRIBUTES_MAX) {
         let value = match value.and_then(|value| value.kind) {
             Some(Kind::Text(text)) if !text.is_empty() && text.len() <= TEXT_MAX_BYTES => Value::Text(Arc::from(text)),
             Some(Kind::Bool(flag)) => Value::Bool(flag),
@@ -67,7 +83,7 @@ pub(super) fn attributes(payload: &[u8]) -> Option<Resource> {
             resource.set(key, value);
         }
     }
-    Some(resource)
+    resource
 }
 
 #[cfg(test)]
@@ -83,10 +99,14 @@ mod tests {
             of("threadlocal.schema_version", Kind::Text("tls_v1".into())),
             of("huge", Kind::Text("x".repeat(5000))),
         ];
-        let context = ProcessContext { resource: Some(Attributes { attributes: attributes_of }) };
-        let resource = attributes(&context.encode_to_vec()).unwrap();
-        assert_eq!((resource.text("service.name"), resource.len()), (Some("shop"), 2));
-        assert_eq!(attributes(&[0xff; 40]), None);
-        assert_eq!(attributes(&[]), None);
+        let context = ProcessContext {
+            resource: Some(Attributes { attributes: attributes_of }),
+            attributes: vec![of(THREAD_SCHEMA, Kind::Text("tlsdesc_v1_dev".into()))],
+        };
+        let published = decode(&context.encode_to_vec()).unwrap();
+        assert_eq!((published.resource.text("service.name"), published.resource.len()), (Some("shop"), 2));
+        assert_eq!(published.thread_schema.as_deref(), Some("tlsdesc_v1_dev"));
+        assert_eq!(decode(&[0xff; 40]), None);
+        assert_eq!(decode(&[]), None);
     }
 }
