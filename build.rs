@@ -11,6 +11,8 @@ fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-env-changed=CLANG");
+    // examples/traced_service shows this symbol to readers of thread contexts
+    println!("cargo:rustc-link-arg-examples=-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
     match skeleton() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -169,6 +169,12 @@ static __noinline void send_cycle(struct cpu_state *cpu, struct task_struct *pre
 		cpu->message.who[entries] = cpu->waker;
 		entries++;
 	}
+	if (cpu->flags & FLAG_CONTEXT) {
+		if (entries > CULPRITS + 1)
+			return;
+		__builtin_memcpy(&cpu->message.who[entries], &cpu->context, sizeof(cpu->context));
+		entries++;
+	}
 	u32 bytes = sizeof(*record) + entries * sizeof(struct who_entry);
 	if (bytes > sizeof(cpu->message))
 		return;

@@ -105,6 +105,18 @@ struct task_group {
 	struct cfs_rq **cfs_rq;
 };
 
+#if defined(__TARGET_ARCH_arm64)
+struct thread_struct {
+	struct {
+		unsigned long tp_value;
+	} uw;
+};
+#else
+struct thread_struct {
+	unsigned long fsbase;
+};
+#endif
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -123,6 +135,7 @@ struct task_struct {
 	bool throttled;
 	unsigned int sched_contributes_to_load : 1;
 	char comm[16];
+	struct thread_struct thread;
 };
 
 /* A byte since 7.x. */

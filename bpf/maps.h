@@ -26,6 +26,9 @@ struct task_state {
 	u64 preempted_by_foreign;	/* clock of the switch-out */
 	struct who_entry waker;
 	u64 waker_of;			/* the block_start it belongs to */
+	/* what it published at its last switch-out, and its count of switches then */
+	struct context_entry context;
+	u64 context_switches;
 };
 
 struct {
@@ -106,6 +109,23 @@ struct {
 	__type(value, struct throttle_log);
 } throttles SEC(".maps");
 
+/* tgid -> where its threads publish; written by user space */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CONTEXT_PLACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct context_place);
+} context_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct context_filter);
+} context_filters SEC(".maps");
+
 const volatile struct settings settings;
 
 /* The layouts above, kept in BTF for user space's compile-time proof. */
@@ -114,6 +134,8 @@ const volatile struct task_record layout_task;
 const volatile struct exit_record layout_exit;
 const volatile struct clock_record layout_clock;
 const volatile struct cgroup_record layout_cgroup;
+const volatile struct context_entry layout_context;
+const volatile struct context_place layout_place;
 
 /* Written by user space and by programs while running. */
 u64 began;				/* clock of the first collection: what was before is not ours */

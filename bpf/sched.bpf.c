@@ -15,6 +15,7 @@
 #include "throttle.h"
 #include "book.h"
 #include "cycle.h"
+#include "context.h"
 #include "switch.h"
 #include "cgroups.h"
 
@@ -75,6 +76,15 @@ int BPF_PROG(task_newtask, struct task_struct *p)
 	}
 	settle(p, state);
 	state->at = p->start_boottime;
+	return 0;
+}
+
+/* A program begins in a process: what its memory held before is gone. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *p)
+{
+	u32 tgid = p->tgid;
+	bpf_map_delete_elem(&context_places, &tgid);
 	return 0;
 }
 

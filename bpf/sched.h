@@ -17,6 +17,8 @@
 #define PATH_LEN 1024		/* of a cgroup, longer ones are cut and flagged */
 #define SLOT_NONE 0		/* no slot: totals fold into it */
 #define SLOT_CACHE 8
+#define CONTEXT_FILTER 8192	/* processes told apart before a lookup, a power of two */
+#define CONTEXT_PLACES 4096	/* processes whose threads publish their active span */
 
 enum record_kind {
 	RECORD_CYCLE = 1,
@@ -46,6 +48,7 @@ enum cycle_flag {
 	FLAG_WAIT_KNOWN = 1 << 0,	/* the start of the wait was seen */
 	FLAG_BLOCK_KNOWN = 1 << 1,	/* block holds the length of the block before the wait */
 	FLAG_WAKER = 1 << 2,		/* a who_entry of the waker follows */
+	FLAG_CONTEXT = 1 << 3,		/* a context_entry follows, after the waker */
 };
 
 /* Who: a waker or a culprit, with ns charged. */
@@ -56,7 +59,32 @@ struct who_entry {
 	char comm[COMM_LEN];
 };
 
-/* One cycle; FLAG_WAKER's entry and `culprits` entries follow. */
+/* A thread's active span, as it published it; as large as a who_entry, since it follows those. */
+struct context_entry {
+	unsigned char trace[16];
+	unsigned char span[8];
+	unsigned char flags;			/* W3C trace flags: bit 0 is sampled */
+	unsigned char known;
+	unsigned char covers_run;		/* it was the same at both ends of the run */
+	unsigned char pad[5];
+};
+
+/* Where the threads of a process keep the pointer to their record. */
+struct context_place {
+	unsigned long long start;		/* of the group leader, boot: a reused pid is another process */
+	long long offset;			/* from the thread pointer, or in the module's block */
+	unsigned int module;			/* 0: in the static block, at an offset from the thread pointer */
+	int vector_at;				/* the pointer to the vector of blocks, from the thread pointer */
+	unsigned int entry_bytes;		/* of that vector */
+	unsigned int pad;
+};
+
+/* Which processes may publish, by the low bits of the process id. */
+struct context_filter {
+	unsigned char published[CONTEXT_FILTER];
+};
+
+/* One cycle; `culprits` entries, FLAG_WAKER's and FLAG_CONTEXT's entry follow. */
 struct cycle_record {
 	unsigned char kind;
 	unsigned char end;
@@ -78,7 +106,7 @@ struct cycle_record {
 /* A cycle with all that can follow it; built in per-CPU scratch, sent as long as it is. */
 struct cycle_message {
 	struct cycle_record record;
-	struct who_entry who[CULPRITS + 1];
+	struct who_entry who[CULPRITS + 2];
 };
 
 /* Identity, sent once per thread and name. */
@@ -203,9 +231,14 @@ struct cpu_state {
 	unsigned long long unknown_start;
 	unsigned long long clock_backwards;
 	unsigned long long sent;
+	/* thread contexts that could not be used */
+	unsigned long long contexts_unread;	/* the memory was not there */
+	unsigned long long contexts_invalid;	/* one id without the other */
+	unsigned long long contexts_stale;	/* a switch-out between was not shown to us */
 	unsigned long long cache_id[SLOT_CACHE];
 	unsigned int cache_slot[SLOT_CACHE];
 	struct who_entry waker;
+	struct context_entry context;		/* of the cycle that ends */
 	unsigned int log_head;
 	unsigned int pad;
 	unsigned long long charge_since;	/* the wait that is being charged */
@@ -237,7 +270,8 @@ struct settings {
 	unsigned char throttle_clock;		/* cfs_rq tells throttled time */
 	unsigned char throttle_hook;		/* it does not, and our hooks keep a clock */
 	unsigned char exclude_self;
-	unsigned short pad;
+	unsigned char contexts;			/* threads may publish their active span */
+	unsigned char sampled_context;		/* a sampled one is a reason */
 	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
 	unsigned int cpus;			/* possible CPUs */
 	unsigned int slots;

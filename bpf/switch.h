@@ -74,6 +74,10 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 			state->preempted_by_foreign = now;
 	}
 	u32 reasons = known ? cpu->reasons : 0;
+	if (settings.contexts && context_published(prev->tgid)) {
+		u32 block = end == END_BLOCKED && prev_state ? state_of(prev_state) : STATE_NONE;
+		reasons |= context_step(cpu, prev, block, now);
+	}
 	if (run >= settings.run)
 		reasons |= REASON_RUN;
 	if (!reasons)
@@ -93,7 +97,8 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *totals, struct task_struct *next,
 					u64 queued, u64 gap)
 {
-	if (!settings.block_histogram && !next->sched_contributes_to_load && gap < 1000000)
+	if (!settings.block_histogram && !next->sched_contributes_to_load && gap < 1000000 &&
+	    !(settings.contexts && context_published(next->tgid)))
 		return;
 	struct task_state *state = bpf_task_storage_get(&tasks, next, 0, 0);
 	if (!state)

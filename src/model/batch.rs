@@ -17,6 +17,8 @@ pub struct Wants {
     pub cycles: bool,
     /// Blocks with their wakers in those cycles.
     pub blocks: bool,
+    /// The active spans that threads publish.
+    pub contexts: bool,
     /// Histograms of run slices.
     pub run_histogram: bool,
     /// Histograms of blocks.
@@ -29,6 +31,7 @@ impl Wants {
         Self {
             cycles: self.cycles || other.cycles,
             blocks: self.blocks || other.blocks,
+            contexts: self.contexts || other.contexts,
             run_histogram: self.run_histogram || other.run_histogram,
             block_histogram: self.block_histogram || other.block_histogram,
         }

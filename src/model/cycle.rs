@@ -146,6 +146,44 @@ pub struct Waker {
     pub interrupt: bool,
 }
 
+/// The application span that was active on a thread, as the thread published it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// Its trace, W3C byte order.
+    pub trace_id: [u8; 16],
+    /// Itself, W3C byte order.
+    pub span_id: [u8; 8],
+    /// W3C trace flags.
+    pub flags: u8,
+    /// It was the same at both ends of the run slice; else it holds for the block and the wait only.
+    pub covers_run: bool,
+    /// How it was found.
+    pub source: ContextSource,
+}
+
+impl Context {
+    /// Its trace is recorded.
+    pub fn sampled(&self) -> bool {
+        self.flags & 1 != 0
+    }
+}
+
+/// The ways by which a thread's active span is found; the values of `linux.sched.context.source`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ContextSource {
+    /// The thread's own record (OTEP 4947), read at switch-out.
+    ThreadContext,
+}
+
+impl ContextSource {
+    /// The attribute value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ThreadContext => "thread_context",
+        }
+    }
+}
+
 /// One cycle. The parts touch: block ends where the wait begins, the wait ends where the run begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cycle {
@@ -173,6 +211,8 @@ pub struct Cycle {
     pub block_state: BlockState,
     /// Who woke it.
     pub waker: Option<Waker>,
+    /// The application span that was active over its block and wait.
+    pub context: Option<Context>,
     /// Why the cycle was selected.
     pub reasons: Reasons,
     /// Who had the CPU during the wait, the worst first; empty where it was not asked for.

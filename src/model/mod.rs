@@ -14,7 +14,9 @@ pub mod time;
 pub mod totals;
 
 pub use batch::{Collection, HostFacts, SchedBatch, Wants};
-pub use cycle::{BlockState, Culprit, CulpritKind, Cycle, Interval, IntervalKind, Reasons, RunEnd, Waker};
+pub use cycle::{
+    BlockState, Context, ContextSource, Culprit, CulpritKind, Cycle, Interval, IntervalKind, Reasons, RunEnd, Waker,
+};
 pub use histogram::Histogram;
 pub use loss::{LossReason, Losses};
 pub use owner::{Owner, OwnerKind};

@@ -306,6 +306,7 @@ impl Thread {
             block_ns: open.block_ns,
             block_state: open.block_state.unwrap_or(BlockState::Unknown),
             waker: open.waker,
+            context: None,
             reasons: Reasons::SAMPLE,
             culprits: Vec::new(),
         }

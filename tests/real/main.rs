@@ -5,6 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test shows what it compared")]
 
+mod access_models;
+mod attached;
 mod parts_speak;
 mod quota;
 mod short_lived;
@@ -24,6 +26,12 @@ use needs::Need::{Btf, Collector, Jaeger, Podman, Root};
 use needs::Test;
 
 const TESTS: &[Test] = &[
+    ("access_models::give_every_thread_its_own", &[Root, Btf], access_models::give_every_thread_its_own),
+    (
+        "attached::a_request_tells_what_it_suffered",
+        &[Root, Btf, Podman, Jaeger],
+        attached::a_request_tells_what_it_suffered,
+    ),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),

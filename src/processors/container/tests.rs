@@ -34,6 +34,7 @@ fn cycle(task: Task) -> Cycle {
         block_ns: None,
         block_state: BlockState::Unknown,
         waker: None,
+        context: None,
         reasons: Reasons::default(),
         culprits: Vec::new(),
     }

@@ -1,12 +1,13 @@
 //! Pure: what a span says about itself, a dozen attributes at most, under the names of the field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::thread::{Piece, Sums};
 use super::window::{OwnerWindow, Window};
-use crate::model::{CgroupKey, Culprit, CulpritKind, IntervalKind, LossReason, Owner, SchedState};
+use crate::model::{CgroupKey, Context, Culprit, CulpritKind, IntervalKind, LossReason, Owner, SchedState};
 use crate::pipeline::otlp::{attribute, seconds};
 
 /// Culprits told on a span.
@@ -14,7 +15,7 @@ const CULPRITS: usize = 3;
 
 /// Who is who in a window, seen from one owner.
 pub(super) struct Names<'a> {
-    pub(super) window: &'a Window,
+    pub(super) named: &'a HashMap<CgroupKey, Arc<Owner>>,
     pub(super) owner: &'a Owner,
     pub(super) throttle_source: &'a str,
 }
@@ -22,7 +23,7 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     /// Container id and name of a cgroup's owner, `self` for our own.
     fn container(&self, cgroup: &CgroupKey) -> (String, String) {
-        match self.window.named.get(cgroup) {
+        match self.named.get(cgroup) {
             Some(other) if other.key == self.owner.key => ("self".into(), self.owner.display_name.to_string()),
             Some(other) => {
                 let id = other.resource.text("container.id").unwrap_or(&other.key);
@@ -114,13 +115,25 @@ pub(super) fn interval(piece: &Piece<'_>, names: &Names<'_>) -> Vec<KeyValue> {
     all
 }
 
+/// Of an interval in an application's trace: how its parent was found. A run slice is told by its two ends alone.
+pub(super) fn context(context: &Context, kind: IntervalKind) -> Vec<KeyValue> {
+    let mut all = vec![attribute("linux.sched.context.source", context.source.name())];
+    if kind == IntervalKind::Run {
+        all.push(attribute("linux.sched.context.assumed", true));
+    }
+    all
+}
+
 /// Of a thread: sums of its recorded intervals.
-pub(super) fn thread(tid: u32, comm: &str, sums: &Sums, left_out: u64) -> Vec<KeyValue> {
+pub(super) fn thread(tid: u32, comm: &str, sums: &Sums, left_out: u64, attached: u64) -> Vec<KeyValue> {
     let mut all = vec![attribute("thread.id", tid), attribute("thread.name", comm)];
     all.extend(times(sums.run, sums.wait, Some(sums.throttle), sums.block));
     all.extend(switches(sums.voluntary, sums.involuntary));
     if left_out > 0 {
         all.push(attribute("linux.sched.dropped_intervals", left_out));
+    }
+    if attached > 0 {
+        all.push(attribute("linux.sched.attached_intervals", attached));
     }
     all
 }
@@ -141,8 +154,14 @@ fn switches(voluntary: u64, involuntary: u64) -> [KeyValue; 2] {
 
 /// Of the root: what the whole container did in the window, by its totals where they were read at both ends of
 /// it, else by the recorded intervals.
-pub(super) fn root(part: &OwnerWindow, recorded: &Sums, left_out: u64, names: &Names<'_>) -> Vec<KeyValue> {
-    let losses = &names.window.losses;
+pub(super) fn root(
+    window: &Window,
+    part: &OwnerWindow,
+    recorded: &Sums,
+    left_out: u64,
+    names: &Names<'_>,
+) -> Vec<KeyValue> {
+    let losses = &window.losses;
     let gap = losses.iter().any(|(reason, count)| count > 0 && reason.leaves_gap());
     let mut all = match &part.measured {
         Some(totals) => {

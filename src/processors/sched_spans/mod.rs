@@ -3,6 +3,7 @@
 //! `window` gathers, `thread` orders, `trace` and `attributes` write OTLP, `ids` names. Refuses to know: kernels,
 //! who owns what, what is interesting (the receiver selected).
 
+mod attached;
 mod attributes;
 mod ids;
 mod settings;
@@ -23,6 +24,7 @@ use self::trace::Maker;
 use self::window::{Window, Windows};
 use crate::model::{HostFacts, Wants};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+use crate::telemetry::Meter;
 
 /// The `sched_spans` processor.
 pub const FACTORY: ProcessorFactory = ProcessorFactory {
@@ -43,12 +45,30 @@ pub struct SchedSpans {
     /// Made with the first batch: ids hold the boot id.
     ids: Option<Ids>,
     facts: Arc<HostFacts>,
+    /// Intervals that an application's trace had no room for.
+    left_out: Meter,
+    /// Cycles that no open window had room for, and their number so far.
+    not_held: Meter,
+    not_held_before: u64,
 }
 
 impl SchedSpans {
     /// No window yet.
     pub fn new(settings: SchedSpansSettings, context: &BuildContext) -> Self {
-        Self { settings, version: context.version, windows: Windows::default(), ids: None, facts: Arc::default() }
+        let lost = |reason| {
+            let attributes = [("processor", "sched_spans"), ("reason", reason)];
+            context.telemetry.counter("sched.processor.intervals.lost", "{interval}", &attributes)
+        };
+        Self {
+            settings,
+            version: context.version,
+            windows: Windows::default(),
+            ids: None,
+            facts: Arc::default(),
+            left_out: lost("trace_full"),
+            not_held: lost("windows_full"),
+            not_held_before: 0,
+        }
     }
 
     /// The key of the id hashes: the config's, else the machine's.
@@ -59,14 +79,23 @@ impl SchedSpans {
         }
     }
 
-    fn traces(&self, ids: &Ids, windows: &[Window]) -> Vec<ResourceSpans> {
-        let maker = Maker {
+    fn attaches(&self) -> bool {
+        self.settings.attach.contains(&Attach::ThreadContext)
+    }
+
+    fn maker<'a>(&'a self, ids: &'a Ids) -> Maker<'a> {
+        Maker {
             ids,
             max_spans: self.settings.max_spans_per_trace,
             min_ns: self.settings.min_duration.as_ns(),
             version: self.version,
             facts: &self.facts,
-        };
+            attach: self.attaches(),
+        }
+    }
+
+    fn traces(&self, ids: &Ids, windows: &[Window]) -> Vec<ResourceSpans> {
+        let maker = self.maker(ids);
         let traces = windows.iter().flat_map(|window| window.owners.values().map(move |part| (window, part)));
         traces.flat_map(|(window, part)| maker.trace(window, part)).collect()
     }
@@ -79,6 +108,13 @@ impl Processor for SchedSpans {
         let ids = self.ids.take().unwrap_or_else(|| Ids::new(&key.unwrap_or_default(), &batch.facts.boot_id));
         self.facts = Arc::clone(&batch.facts);
         let complete = self.windows.take(&batch, self.settings.window.as_ns());
+        if self.attaches() && batch.cycles.iter().any(|cycle| cycle.context.is_some()) {
+            let (spans, left_out) = attached::spans(&self.maker(&ids), &batch);
+            self.left_out.add(left_out);
+            out.send(Data::Traces(spans));
+        }
+        self.not_held.add(self.windows.dropped - self.not_held_before);
+        self.not_held_before = self.windows.dropped;
         for window in &complete {
             out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));
         }
@@ -86,7 +122,7 @@ impl Processor for SchedSpans {
     }
 
     fn wants(&self) -> Wants {
-        Wants { cycles: true, blocks: true, ..Wants::default() }
+        Wants { cycles: true, blocks: true, contexts: self.attaches(), ..Wants::default() }
     }
 
     fn flush(&mut self, out: &mut Outbox) {

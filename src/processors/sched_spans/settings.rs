@@ -45,7 +45,7 @@ impl Default for SchedSpansSettings {
         Self {
             window: Period::secs(10),
             max_spans_per_trace: 2000,
-            attach: Vec::new(),
+            attach: vec![Attach::ThreadContext],
             history: Period::secs(30),
             history_bytes: 64 << 20,
             id_key: Opaque::default(),
@@ -60,8 +60,8 @@ impl Section for SchedSpansSettings {
         if self.window < Period::secs(1) || self.window > Period::secs(60) {
             at.problem("window", format!("{} is out of range; 1s to 60s is allowed", self.window));
         }
-        if !self.attach.is_empty() {
-            at.problem("attach", "spans inside an application's own trace are not built so far; [] is standalone only");
+        if self.attach.iter().any(|way| *way != Attach::ThreadContext) {
+            at.problem("attach", "only `thread_context` is built so far; [] is standalone only");
         }
         if self.links {
             at.problem("links", "links are not built so far");

@@ -7,8 +7,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 
 use super::*;
 use crate::model::{
-    BlockState, BootNs, CgroupKey, ClockOffset, Culprit, CulpritKind, Cycle, HostFacts, LossReason, Owner, OwnerKind,
-    ProcessKey, Reasons, Resource, RunEnd, SchedBatch, Task,
+    BlockState, BootNs, CgroupKey, ClockOffset, Context, ContextSource, Culprit, CulpritKind, Cycle, HostFacts,
+    LossReason, Owner, OwnerKind, ProcessKey, Reasons, Resource, RunEnd, SchedBatch, Task,
 };
 use crate::telemetry::Telemetry;
 
@@ -55,6 +55,7 @@ fn cycle(tid: u32, end_ms: u64, run_ms: u64, wait_ms: u64) -> Cycle {
         block_ns: Some(0),
         block_state: BlockState::Unknown,
         waker: None,
+        context: None,
         reasons: Reasons::WAIT,
         culprits: vec![Culprit { kind: CulpritKind::Idle, ns: wait_ms * MS }],
     }
@@ -144,4 +145,46 @@ fn incomplete() {
     };
     assert!(!complete(&spans(&mut processor, batch(11_000, vec![cycle(5, 10_500, 3, 2)]))));
     assert!(complete(&spans(&mut processor, batch(21_000, Vec::new()))));
+}
+
+fn under_a_span(cycle: Cycle, flags: u8, covers_run: bool) -> Cycle {
+    let source = ContextSource::ThreadContext;
+    let context = Context { trace_id: [7; 16], span_id: [9; 8], flags, covers_run, source };
+    Cycle { context: Some(context), ..cycle }
+}
+
+/// Check that an interval goes to the span it suffered in, at once, and is not told twice.
+#[test]
+fn attached_to_the_application() {
+    let mut processor = processor("{}");
+    let cycles = vec![
+        under_a_span(cycle(5, 2_000, 3, 2), 1, true),
+        under_a_span(cycle(5, 2_010, 3, 2), 1, false),
+        under_a_span(cycle(5, 2_020, 3, 2), 0, true),
+    ];
+    let at_once = spans(&mut processor, batch(2_100, cycles));
+    let told: Vec<(&str, u64)> =
+        at_once.iter().map(|span| (span.name.as_str(), span.end_time_unix_nano / MS)).collect();
+    assert_eq!(told, [("sched.wait", 1_997), ("sched.run", 2_000), ("sched.wait", 2_007)]);
+    for span in &at_once {
+        assert_eq!((span.trace_id.as_slice(), span.parent_span_id.as_slice()), (&[7_u8; 16][..], &[9_u8; 8][..]));
+        assert_eq!(span.flags, 1);
+        let has = |key: &str| span.attributes.iter().any(|kv| kv.key == key);
+        assert!(has("linux.sched.context.source"));
+        assert_eq!(has("linux.sched.context.assumed"), span.name == "sched.run");
+    }
+    let window = spans(&mut processor, batch(11_000, Vec::new()));
+    // the run between two spans, and what belongs to a trace that nobody records
+    let names: Vec<&str> = window.iter().skip(2).map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["sched.run", "sched.wait", "sched.run"]);
+}
+
+/// Check that a user who wants only traces of our own gets all of it there.
+#[test]
+fn attached_only_where_asked_for() {
+    let mut processor = processor("attach: []");
+    assert!(!processor.wants().contexts);
+    let cycles = vec![under_a_span(cycle(5, 2_000, 3, 2), 1, true)];
+    assert!(spans(&mut processor, batch(2_100, cycles)).is_empty());
+    assert_eq!(spans(&mut processor, batch(11_000, Vec::new())).len(), 4);
 }

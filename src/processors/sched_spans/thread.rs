@@ -45,11 +45,11 @@ impl Sums {
 
 /// The intervals of cycles in order of time. The clocks of two CPUs differ by some ns: what would overlap begins
 /// where the one before ended, what is left empty is dropped.
-pub(super) fn pieces(cycles: &[Cycle]) -> Vec<Piece<'_>> {
-    let mut order: Vec<&Cycle> = cycles.iter().collect();
+pub(super) fn pieces<'a>(cycles: impl IntoIterator<Item = &'a Cycle>) -> Vec<Piece<'a>> {
+    let mut order: Vec<&Cycle> = cycles.into_iter().collect();
     order.sort_by_key(|cycle| cycle.end);
     let mut free_from = BootNs(0);
-    let mut pieces = Vec::with_capacity(cycles.len() * 3);
+    let mut pieces = Vec::with_capacity(order.len() * 3);
     for cycle in order {
         for mut interval in cycle.intervals() {
             interval.start = interval.start.max(free_from);

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
+use super::attached;
 use super::attributes::{self, Names};
 use super::ids::{Ids, SpanId, TraceId};
 use super::thread::{self, Piece, Sums};
@@ -24,6 +25,8 @@ pub(super) struct Maker<'a> {
     pub(super) min_ns: u64,
     pub(super) version: &'a str,
     pub(super) facts: &'a HostFacts,
+    /// Intervals with an active application span are in that span's trace, not here.
+    pub(super) attach: bool,
 }
 
 /// A thread with the pieces that become spans and what was left out.
@@ -33,6 +36,7 @@ struct Row<'a> {
     pieces: Vec<Piece<'a>>,
     sums: Sums,
     left_out: u64,
+    attached: u64,
 }
 
 impl Maker<'_> {
@@ -42,13 +46,13 @@ impl Maker<'_> {
         let root = self.ids.span(trace, 0, ROOT, window.start_ns);
         let mut rows = self.rows(part);
         self.cut(&mut rows);
-        let names = Names { window, owner: &part.owner, throttle_source: self.facts.throttle_source };
+        let names = Names { named: &window.named, owner: &part.owner, throttle_source: self.facts.throttle_source };
         let mut resources =
-            vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, part, &names)])];
+            vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, (window, part), &names)])];
         let mut made: Vec<&Arc<Resource>> = vec![&part.owner.resource];
         for row in &rows {
             let resource = row.thread.process.as_ref().map_or(&part.owner.resource, |process| &process.resource);
-            let spans = self.thread_spans(trace, root, row, &names);
+            let spans = self.thread_spans(trace, root, row, window, &names);
             let known = made.iter().position(|known| Arc::ptr_eq(known, resource) || known == &resource);
             match known.and_then(|at| resources.get_mut(at)).and_then(|of| of.scope_spans.first_mut()) {
                 Some(scope) => scope.spans.extend(spans),
@@ -64,10 +68,12 @@ impl Maker<'_> {
     fn rows<'a>(&self, part: &'a OwnerWindow) -> Vec<Row<'a>> {
         let rows = part.threads.iter().map(|((tid, _), thread)| {
             let mut sums = Sums::default();
-            let (mut kept, mut left_out) = (Vec::new(), 0);
+            let (mut kept, mut left_out, mut attached) = (Vec::new(), 0, 0);
             for piece in thread::pieces(&thread.cycles) {
                 sums.add(piece.interval);
-                if piece.interval.end.since(piece.interval.start) >= self.min_ns {
+                if self.attach && attached::parent(&piece).is_some() {
+                    attached += 1;
+                } else if piece.interval.end.since(piece.interval.start) >= self.min_ns {
                     kept.push(piece);
                 } else {
                     left_out += 1;
@@ -77,7 +83,7 @@ impl Maker<'_> {
                 let side = if cycle.run_end.involuntary() { &mut sums.involuntary } else { &mut sums.voluntary };
                 *side += 1;
             }
-            Row { thread, tid: *tid, pieces: kept, sums, left_out }
+            Row { thread, tid: *tid, pieces: kept, sums, left_out, attached }
         });
         rows.collect()
     }
@@ -102,25 +108,32 @@ impl Maker<'_> {
         }
     }
 
-    fn thread_spans(&self, trace: TraceId, root: SpanId, row: &Row<'_>, names: &Names<'_>) -> Vec<Span> {
-        let offset = names.window.offset;
-        let id = self.ids.span(trace, row.tid, THREAD, names.window.start_ns);
+    fn thread_spans(
+        &self,
+        trace: TraceId,
+        root: SpanId,
+        row: &Row<'_>,
+        window: &Window,
+        names: &Names<'_>,
+    ) -> Vec<Span> {
+        let offset = window.offset;
+        let id = self.ids.span(trace, row.tid, THREAD, window.start_ns);
         let comm = row.thread.cycles.last().map_or("", |cycle| cycle.task.comm.as_ref());
         let mut parent = span(trace, id, Some(root), format!("sched.thread {}", attributes::without_digits(comm)));
         let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0);
         let last = row.pieces.last().map(|piece| offset.wall(piece.interval.end).0);
-        parent.start_time_unix_nano = first.unwrap_or(names.window.start_ns);
-        parent.end_time_unix_nano = last.unwrap_or(names.window.start_ns).max(parent.start_time_unix_nano);
-        parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out);
+        parent.start_time_unix_nano = first.unwrap_or(window.start_ns);
+        parent.end_time_unix_nano = last.unwrap_or(window.start_ns).max(parent.start_time_unix_nano);
+        parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out, row.attached);
         let mut spans = vec![parent];
-        spans.extend(row.pieces.iter().map(|piece| self.interval_span(trace, id, row.tid, piece, names, offset)));
+        spans.extend(row.pieces.iter().map(|piece| self.interval_span((trace, id), row.tid, piece, names, offset)));
         spans
     }
 
-    fn interval_span(
+    /// One interval under a parent in a trace.
+    pub(super) fn interval_span(
         &self,
-        trace: TraceId,
-        parent: SpanId,
+        (trace, parent): (TraceId, SpanId),
         tid: u32,
         piece: &Piece<'_>,
         names: &Names<'_>,
@@ -140,7 +153,8 @@ impl Maker<'_> {
         made
     }
 
-    fn resource(&self, from: &Resource, spans: Vec<Span>) -> ResourceSpans {
+    /// Spans of one Resource.
+    pub(super) fn resource(&self, from: &Resource, spans: Vec<Span>) -> ResourceSpans {
         ResourceSpans {
             resource: Some(otlp::resource(from)),
             scope_spans: vec![ScopeSpans {
@@ -153,7 +167,8 @@ impl Maker<'_> {
     }
 }
 
-fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], part: &OwnerWindow, names: &Names<'_>) -> Span {
+fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], of: (&Window, &OwnerWindow), names: &Names<'_>) -> Span {
+    let (window, part) = of;
     let mut sums = Sums::default();
     let mut left_out = 0;
     for row in rows {
@@ -164,10 +179,10 @@ fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], part: &OwnerWindow, n
     // an interval that ended in this window may have begun before it: a parent that began later than its child
     // looks like a skewed clock to those who show traces
     let first =
-        rows.iter().filter_map(|row| row.pieces.first()).map(|piece| names.window.offset.wall(piece.interval.start).0);
-    root.start_time_unix_nano = first.min().unwrap_or(u64::MAX).min(names.window.start_ns);
-    root.end_time_unix_nano = names.window.start_ns + names.window.length_ns;
-    root.attributes = attributes::root(part, &sums, left_out, names);
+        rows.iter().filter_map(|row| row.pieces.first()).map(|piece| window.offset.wall(piece.interval.start).0);
+    root.start_time_unix_nano = first.min().unwrap_or(u64::MAX).min(window.start_ns);
+    root.end_time_unix_nano = window.start_ns + window.length_ns;
+    root.attributes = attributes::root(window, part, &sums, left_out, names);
     root
 }
 

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::QueueClock;
-use super::wire::{self, CgroupRecord, CycleRecord, Record, TaskRecord, WhoEntry};
+use super::wire::{self, CgroupRecord, ContextEntry, CycleRecord, Record, TaskRecord, WhoEntry};
 use crate::model::{
-    BlockState, BootNs, CgroupKey, Culprit, CulpritKind, Cycle, LossReason, Losses, ProcessKey, Reasons, RunEnd, Task,
-    Waker,
+    BlockState, BootNs, CgroupKey, Context, ContextSource, Culprit, CulpritKind, Cycle, LossReason, Losses, ProcessKey,
+    Reasons, RunEnd, Task, Waker,
 };
 
 /// Threads whose identity is kept; more means that exits were lost, then the oldest half goes.
@@ -26,6 +26,7 @@ pub(super) struct Assembler {
     named: HashSet<CgroupKey>,
     losses: Losses,
     moved: bool,
+    processes: HashSet<ProcessKey>,
 }
 
 /// What was assembled since the last take.
@@ -41,6 +42,8 @@ pub(super) struct Assembled {
     pub losses: Losses,
     /// A process changed its cgroup.
     pub moved: bool,
+    /// Processes of threads that were named, for the first time or anew.
+    pub processes: HashSet<ProcessKey>,
 }
 
 impl Assembler {
@@ -67,6 +70,7 @@ impl Assembler {
             cgroup_events: std::mem::take(&mut self.cgroup_events),
             losses: std::mem::take(&mut self.losses),
             moved: std::mem::take(&mut self.moved),
+            processes: std::mem::take(&mut self.processes),
         }
     }
 
@@ -86,6 +90,9 @@ impl Assembler {
             kernel_thread: record.kernel_thread,
             cgroup: slots(record.slot),
         };
+        if !task.kernel_thread {
+            self.processes.insert(task.process);
+        }
         self.tasks.insert(record.tid, Arc::new(task));
     }
 
@@ -113,6 +120,7 @@ impl Assembler {
             block_ns: known(wire::FLAG_BLOCK_KNOWN, record.block),
             block_state: block_state(record.state),
             waker,
+            context: record.context.as_ref().map(context),
             reasons: Reasons(u16::from(record.reasons)),
             culprits,
         });
@@ -147,6 +155,16 @@ impl Assembler {
         }
         culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ns));
         culprits
+    }
+}
+
+fn context(entry: &ContextEntry) -> Context {
+    Context {
+        trace_id: entry.trace,
+        span_id: entry.span,
+        flags: entry.flags,
+        covers_run: entry.covers_run,
+        source: ContextSource::ThreadContext,
     }
 }
 

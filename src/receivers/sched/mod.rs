@@ -6,6 +6,7 @@
 mod assemble;
 mod cgroups;
 mod clock;
+mod contexts;
 mod driver;
 mod reader;
 mod settings;

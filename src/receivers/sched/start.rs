@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::clock;
+use super::contexts::Contexts;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::reader::{Pace, Reader};
 use super::settings::{SchedSettings, Selection};
@@ -112,7 +113,8 @@ fn begin<'a>(
             block: load.settings.block_histogram != 0,
         },
     };
-    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings));
+    let contexts = wants.contexts.then(|| Contexts::start(root)).flatten();
+    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings), contexts);
     Ok((driver, reader))
 }
 
@@ -150,6 +152,8 @@ fn load(
         run_histogram: u8::from(wants.run_histogram),
         block_histogram: u8::from(wants.block_histogram),
         exclude_self: u8::from(settings.exclude.own.unwrap_or(true)),
+        contexts: u8::from(wants.contexts),
+        sampled_context: u8::from(selection.sampled_context),
         foreign_preemption: u8::from(selection.foreign_preemption),
         sample: (selection.sample_ratio * f64::from(u32::MAX)) as u32,
         wait: selection.wait_ns,

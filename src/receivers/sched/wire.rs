@@ -23,6 +23,19 @@ pub(super) struct WhoEntry {
     pub comm: [u8; COMM_BYTES],
 }
 
+/// The active span that a thread published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ContextEntry {
+    /// W3C byte order.
+    pub trace: [u8; 16],
+    /// W3C byte order.
+    pub span: [u8; 8],
+    /// W3C trace flags.
+    pub flags: u8,
+    /// It was the same at both ends of the run.
+    pub covers_run: bool,
+}
+
 /// A selected cycle; all times in ns, `clock` on the run queue's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CycleRecord {
@@ -56,6 +69,8 @@ pub(super) struct CycleRecord {
     pub culprits: Vec<WhoEntry>,
     /// Waker that ended the block.
     pub waker: Option<WhoEntry>,
+    /// The span that was active over the block and the wait.
+    pub context: Option<ContextEntry>,
 }
 
 /// Who a thread is.
@@ -144,11 +159,22 @@ fn who(record: &[u8], at: usize) -> Option<WhoEntry> {
     })
 }
 
+fn context(record: &[u8], at: usize) -> Option<ContextEntry> {
+    Some(ContextEntry {
+        trace: bytes(record, at)?,
+        span: bytes(record, at + 16)?,
+        flags: *record.get(at + 24)?,
+        covers_run: *record.get(at + 26)? != 0,
+    })
+}
+
 fn cycle(record: &[u8]) -> Option<CycleRecord> {
     let count = usize::from(*record.get(7)?);
     let culprits = (0..count).map(|k| who(record, CYCLE_BYTES + k * WHO_BYTES)).collect::<Option<Vec<_>>>()?;
     let flags = *record.get(3)?;
     let waker = if flags & FLAG_WAKER != 0 { Some(who(record, CYCLE_BYTES + count * WHO_BYTES)?) } else { None };
+    let after = CYCLE_BYTES + (count + usize::from(waker.is_some())) * WHO_BYTES;
+    let context = if flags & FLAG_CONTEXT != 0 { Some(context(record, after)?) } else { None };
     Some(CycleRecord {
         end: *record.get(1)?,
         state: *record.get(2)?,
@@ -165,6 +191,7 @@ fn cycle(record: &[u8]) -> Option<CycleRecord> {
         block: u64_at(record, 56)?,
         culprits,
         waker,
+        context,
     })
 }
 
@@ -174,6 +201,8 @@ pub(super) const FLAG_WAIT_KNOWN: u8 = 1;
 pub(super) const FLAG_BLOCK_KNOWN: u8 = 1 << 1;
 /// The waker follows.
 pub(super) const FLAG_WAKER: u8 = 1 << 2;
+/// The context follows.
+pub(super) const FLAG_CONTEXT: u8 = 1 << 3;
 
 /// Reads one record; `None` where it is not one of ours or cut short.
 pub(super) fn decode(record: &[u8]) -> Option<Record> {

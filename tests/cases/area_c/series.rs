@@ -189,6 +189,7 @@ fn cycle(tid: u32, end_ns: u64, run_ns: u64) -> Cycle {
         block_ns: Some(0),
         block_state: BlockState::Unknown,
         waker: None,
+        context: None,
         reasons: Reasons::WAIT,
         culprits: Vec::new(),
     }

@@ -52,7 +52,9 @@ pub(crate) struct Accounts {
 }
 
 /// Podman asks for more than a confined root may give.
-const LIMITS: [&str; 5] = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network=none"];
+const LIMITS: [&str; 4] = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
+/// Unless a test asks for another.
+const NETWORK: &str = "--network=none";
 const IMAGE: &str = "localhost/busybox:test";
 
 impl Podman {
@@ -87,6 +89,9 @@ impl Podman {
         let (cpus, volume) = (cpus.to_string(), format!("{}:/work", work.display()));
         let mut arguments = vec!["run", "-d", "--name", name, "--cpus", &cpus, "-v", &volume];
         arguments.extend(LIMITS);
+        if !options.iter().any(|option| option.starts_with("--network")) {
+            arguments.push(NETWORK);
+        }
         arguments.extend(options);
         arguments.extend([IMAGE, "/bin/sh", "-c", script]);
         let id = self.podman(&arguments)?.trim().to_owned();
@@ -101,7 +106,7 @@ impl Podman {
         file.close()?;
         let mut arguments = vec!["run", "--rm", "--cidfile", &path];
         arguments.extend(LIMITS);
-        arguments.extend([IMAGE, "/bin/sh", "-c", script]);
+        arguments.extend([NETWORK, IMAGE, "/bin/sh", "-c", script]);
         self.podman(&arguments)?;
         Ok(fs::read_to_string(&path)?.trim().to_owned())
     }

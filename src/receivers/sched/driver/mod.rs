@@ -20,8 +20,11 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuf
 pub(super) use error::DriverError;
 pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
-pub(super) use skeleton::types::{collect_args, cpu_state, settings, slot, slot_cpu, slot_slices};
+pub(super) use skeleton::types::{collect_args, context_place, cpu_state, settings, slot, slot_cpu, slot_slices};
 use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
+
+/// Process ids that the switch program tells apart before it looks one up (`CONTEXT_FILTER` of `bpf/sched.h`).
+const CONTEXT_FILTER: usize = 8192;
 
 /// Sizes and settings of one load.
 #[derive(Debug, Clone)]
@@ -73,6 +76,8 @@ pub(crate) struct Driver<'a> {
     slot_cpus: MappedArray<slot_cpu>,
     slot_slices: MappedArray<slot_slices>,
     cpus: MappedArray<cpu_state>,
+    /// One byte for each remainder of a process id, eight in a word.
+    context_filter: MappedArray<u64>,
     facts: KernelFacts,
     throttle: ThrottleSource,
 }
@@ -151,12 +156,14 @@ impl<'a> Driver<'a> {
         let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), entries);
         let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(chosen) as usize);
         let cpus = MappedArray::new(skel.maps.cpus.as_fd(), chosen.cpus as usize);
+        let context_filter = MappedArray::new(skel.maps.context_filters.as_fd(), CONTEXT_FILTER / 8);
         let mapped = |error: std::io::Error| DriverError::map(&error);
         Ok(Self {
             slots: slots.map_err(mapped)?,
             slot_cpus: slot_cpus.map_err(mapped)?,
             slot_slices: slot_slices.map_err(mapped)?,
             cpus: cpus.map_err(mapped)?,
+            context_filter: context_filter.map_err(mapped)?,
             skel,
             _links: links,
             iterator,
@@ -247,6 +254,22 @@ impl<'a> Driver<'a> {
         self.slots.set_u32(index as usize, std::mem::offset_of!(slot, excluded), u32::from(!gives));
     }
 
+    /// Tells the switch program where the threads of a process publish their active span; false where it knows too
+    /// many processes already.
+    pub(super) fn set_context_place(&self, pid: u32, mut place: context_place) -> bool {
+        let known = self.skel.maps.context_places.update(&pid.to_ne_bytes(), bytes_of(&mut place), MapFlags::ANY);
+        let at = pid as usize % CONTEXT_FILTER;
+        // never taken back: a process that shares the byte costs a lookup more
+        self.context_filter.set(at / 8, self.context_filter.get(at / 8) | 1 << (at % 8 * 8));
+        known.is_ok()
+    }
+
+    /// The process publishes no longer.
+    pub(super) fn forget_context_place(&self, pid: u32) {
+        // it may be gone already: the exec program forgets by itself
+        let _ = self.skel.maps.context_places.delete(&pid.to_ne_bytes());
+    }
+
     /// Forgets a removed cgroup and gives its slot back. Only after its last totals were read.
     pub(super) fn free_slot(&self, index: u32, cgroup_id: u64) {
         let _ = self.skel.maps.slot_of.delete(&cgroup_id.to_ne_bytes());
@@ -269,6 +292,7 @@ fn choose_programs(open: &mut OpenSchedSkel<'_>, chosen: &settings, facts: Kerne
     progs.collect_iter.set_autoload(!facts.task_iterator);
     progs.cgroup_attach_task.set_autoload(facts.task_iterator);
     progs.cgroup_attach_leader.set_autoload(!facts.task_iterator);
+    progs.sched_process_exec.set_autoload(chosen.contexts != 0);
     progs.tg_throttle_down.set_autoload(chosen.throttle_hook != 0);
     progs.tg_unthrottle_up.set_autoload(chosen.throttle_hook != 0);
 }
@@ -290,6 +314,9 @@ fn attach_programs(skel: &SchedSkel<'_>, facts: KernelFacts, chosen: &settings) 
     wanted.push(if facts.task_iterator { &progs.cgroup_attach_task } else { &progs.cgroup_attach_leader });
     if chosen.throttle_hook != 0 {
         wanted.extend([&progs.tg_throttle_down, &progs.tg_unthrottle_up]);
+    }
+    if chosen.contexts != 0 {
+        wanted.push(&progs.sched_process_exec);
     }
     if chosen.blocks != 0 {
         wanted.push(&progs.sched_waking);

@@ -1,0 +1,62 @@
+//! Which processes publish the active spans of their threads (OTEP 4947), and where the kernel side finds them.
+//!
+//! `finder` is a thread of its own, `place` reads one process, `symbol` one file. Refuses to know: what a context
+//! is good for.
+
+mod finder;
+mod place;
+mod symbol;
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use self::finder::{Finder, News};
+pub(super) use self::place::Place;
+use crate::model::ProcessKey;
+
+/// Questions and answers that wait for the other side.
+const WAITING_MAX: usize = 4096;
+/// The initial pid namespace's inode (PROC_PID_INIT_INO).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The reader's side of the finder.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    asked: SyncSender<ProcessKey>,
+    news: Receiver<News>,
+}
+
+impl Contexts {
+    /// Begins to look; `None`, and one line in the log, where the host's processes cannot be seen. The thread ends
+    /// with this value.
+    pub(super) fn start(root: &Path) -> Option<Self> {
+        let proc = root.join("proc");
+        let namespace =
+            std::fs::read_link(proc.join("1/ns/pid")).or_else(|_| std::fs::read_link(proc.join("self/ns/pid")));
+        if !namespace.is_ok_and(|namespace| namespace.as_os_str() == INITIAL_PID_NAMESPACE) {
+            tracing::warn!(
+                "sched: processes are not shown under the host's pids here; spans are not attached to applications' own"
+            );
+            return None;
+        }
+        let (asked, questions) = sync_channel(WAITING_MAX);
+        let (answers, news) = sync_channel(WAITING_MAX);
+        let finder = Finder::new(proc, answers);
+        let thread = std::thread::Builder::new().name("schedscope-find".into()).spawn(move || finder.run(&questions));
+        if let Err(error) = thread {
+            tracing::warn!("sched: no thread to look for applications' contexts: {error}");
+            return None;
+        }
+        Some(Self { asked, news })
+    }
+
+    /// A process is seen, perhaps under a new name; false where the finder has too much to do.
+    pub(super) fn seen(&self, process: ProcessKey) -> bool {
+        self.asked.try_send(process).is_ok()
+    }
+
+    /// What was found since the last call.
+    pub(super) fn news(&self) -> impl Iterator<Item = News> {
+        self.news.try_iter()
+    }
+}
