@@ -20,6 +20,8 @@ pub(super) struct Frame<'a> {
     pub(super) time: WallNs,
     /// These are the series' last points: they say that nothing follows.
     pub(super) last: bool,
+    /// These hold what found no room in a series of its own.
+    pub(super) overflow: bool,
 }
 
 impl Frame<'_> {
@@ -34,9 +36,17 @@ impl Frame<'_> {
         if self.last { DataPointFlags::NoRecordedValueMask as u32 } else { 0 }
     }
 
+    /// The attributes of a point, with the SDK's mark of an overflow.
+    fn marked(&self, mut attributes: Vec<KeyValue>) -> Vec<KeyValue> {
+        if self.overflow {
+            attributes.push(attribute("otel.metric.overflow", true));
+        }
+        attributes
+    }
+
     fn point(&self, attributes: Vec<KeyValue>, value: Number) -> NumberDataPoint {
         NumberDataPoint {
-            attributes,
+            attributes: self.marked(attributes),
             start_time_unix_nano: self.start.0,
             time_unix_nano: self.time.0,
             value: (!self.last).then_some(value),
@@ -83,6 +93,7 @@ impl Frame<'_> {
             return None;
         }
         let point = HistogramDataPoint {
+            attributes: self.marked(Vec::new()),
             start_time_unix_nano: self.start.0,
             time_unix_nano: self.time.0,
             count: from.count(),

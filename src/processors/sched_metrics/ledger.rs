@@ -6,9 +6,6 @@ use std::sync::Arc;
 
 use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Owner, OwnerKind, SchedBatch, WallNs};
 
-/// Owners with a series at the same time; the rest is added to the host's under `otel.metric.overflow`.
-pub(super) const OWNERS_MAX: usize = 2000;
-
 /// Who had the CPU: id and name as they are exported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CulpritName {
@@ -58,6 +55,20 @@ impl Series {
         }
         minus(&mut all, &self.origin);
         all
+    }
+
+    /// Takes the newest totals of one of its cgroups, `gone` the last ones.
+    fn account(&mut self, key: CgroupKey, totals: &CgroupTotals, gone: bool) {
+        if gone {
+            self.live.remove(&key);
+            let mut last = totals.clone();
+            last.threads = 0;
+            last.starving_threads = 0;
+            last.longest_wait_ns = 0;
+            add(&mut self.closed, &last);
+        } else {
+            self.live.insert(key, totals.clone());
+        }
     }
 }
 
@@ -112,22 +123,32 @@ pub(super) fn minus(from: &mut CgroupTotals, before: &CgroupTotals) {
 }
 
 /// All series.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) series: BTreeMap<Arc<str>, Series>,
+    /// All that found no room among them; a cgroup that is in here stays until it is gone.
+    pub(super) overflow: Option<Series>,
+    /// Owners with a series of their own at the same time, the host's among them.
+    series_max: usize,
     /// Series that ended at this collection: the Resource changed, or the owner is gone.
     pub(super) ended: Vec<Series>,
-    /// Owners that got no series of their own.
+    /// Cgroups that were put to the overflow so far.
     pub(super) overflowed: u64,
     last: Option<WallNs>,
 }
 
 impl Ledger {
+    /// Nothing yet.
+    pub(super) fn new(series_max: usize) -> Self {
+        Self { series: BTreeMap::new(), overflow: None, series_max, ended: Vec::new(), overflowed: 0, last: None }
+    }
+
     /// Adds what the batch's cycles say about culprits.
     pub(super) fn charge(&mut self, batch: &SchedBatch, host: &Arc<Owner>) {
         for cycle in batch.cycles.iter().filter(|cycle| !cycle.culprits.is_empty()) {
             let victim = batch.owners.get(&cycle.cgroup).unwrap_or(host);
-            let Some(series) = self.series.get_mut(&victim.key) else { continue };
+            let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cycle.cgroup));
+            let Some(series) = summed.or_else(|| self.series.get_mut(&victim.key)) else { continue };
             for culprit in &cycle.culprits {
                 *series.contention.entry(name(&culprit.kind, victim, batch)).or_default() += culprit.ns;
             }
@@ -140,7 +161,7 @@ impl Ledger {
         let now = batch.offset.wall(collection.at);
         let start = self.last.unwrap_or_else(|| batch.offset.wall(batch.facts.since));
         self.ended.clear();
-        for series in self.series.values_mut() {
+        for series in self.series.values_mut().chain(&mut self.overflow) {
             for totals in series.live.values_mut() {
                 totals.threads = 0;
                 totals.starving_threads = 0;
@@ -175,11 +196,13 @@ impl Ledger {
         gone: bool,
         start: WallNs,
     ) {
-        let full = self.series.len() >= OWNERS_MAX && !self.series.contains_key(&owner.key);
-        if full {
-            self.overflowed += 1;
+        if self.is_summed(owner, key) {
+            let series = self.overflow.get_or_insert_with(|| Series::new(Arc::clone(host), start));
+            self.overflowed += u64::from(!series.live.contains_key(&key));
+            series.owner = Arc::clone(host);
+            series.account(key, totals, gone);
+            return;
         }
-        let owner = if full { host } else { owner };
         let series = self.series.entry(Arc::clone(&owner.key)).or_insert_with(|| Series::new(Arc::clone(owner), start));
         if series.owner.resource != owner.resource {
             // names came late: the series under the old Resource ends, one under the new begins
@@ -196,16 +219,15 @@ impl Ledger {
             series.contention_sent.clear();
             self.ended.push(old);
         }
-        if gone {
-            series.live.remove(&key);
-            let mut last = totals.clone();
-            last.threads = 0;
-            last.starving_threads = 0;
-            last.longest_wait_ns = 0;
-            add(&mut series.closed, &last);
-        } else {
-            series.live.insert(key, totals.clone());
-        }
+        series.account(key, totals, gone);
+    }
+
+    /// Whether a cgroup's totals go to the overflow. There is always room for the host.
+    fn is_summed(&self, owner: &Owner, key: CgroupKey) -> bool {
+        let of_host = usize::from(self.series.contains_key("host"));
+        let is_full = self.series.len() - of_host + 1 >= self.series_max && !self.series.contains_key(&owner.key);
+        let is_in = self.overflow.as_ref().is_some_and(|series| series.live.contains_key(&key));
+        owner.kind != OwnerKind::Host && (is_in || is_full)
     }
 
     /// Forgets the series that ended; their last points have been made.

@@ -22,6 +22,7 @@ use crate::config::Period;
 use crate::model::{HostFacts, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants};
 use crate::pipeline::otlp::{self, attribute, seconds};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+use crate::telemetry::Meter;
 
 /// The `sched_metrics` processor.
 pub const FACTORY: ProcessorFactory = ProcessorFactory {
@@ -41,6 +42,7 @@ pub struct SchedMetrics {
     ledger: Ledger,
     host: Arc<Owner>,
     losses_sent: crate::model::Losses,
+    overflowed: Meter,
 }
 
 impl SchedMetrics {
@@ -55,10 +57,12 @@ impl SchedMetrics {
             resource: Arc::new(resource),
             provisional: false,
         };
+        let of = [("processor", context.id.as_ref())];
         Self {
+            ledger: Ledger::new(settings.max_series),
             settings,
             version: context.version,
-            ledger: Ledger::default(),
+            overflowed: context.telemetry.counter("otelcol_processor_sched_metrics_overflowed", "{cgroup}", &of),
             host: Arc::new(host),
             losses_sent: crate::model::Losses::default(),
         }
@@ -73,18 +77,24 @@ impl SchedMetrics {
         self.ledger.collect(batch, &self.host);
         let host = Arc::clone(&self.host);
         self.ledger.charge(batch, &host);
+        self.tell_overflow();
         let time = batch.offset.wall(collection.at);
         let facts = &batch.facts;
         let over = Period(Duration::from_nanos(batch.facts.starvation_ns)).to_string();
         let mut all = Vec::new();
         for old in &self.ledger.ended {
-            let frame = Frame { settings: &self.settings, start: old.start, time, last: true };
+            let frame = Frame { settings: &self.settings, start: old.start, time, last: true, overflow: false };
             all.push(self.wrap(&old.owner, encode::totals(&frame, &old.totals(), &over), facts));
         }
         let mut hosts = Vec::new();
         for series in self.ledger.series.values_mut() {
-            let metrics = metrics_of(&self.settings, series, before, time, &over);
+            let metrics = metrics_of(&self.settings, series, (before, time), &over, false);
             hosts.push((Arc::clone(&series.owner), metrics));
+        }
+        if let Some(series) = &mut self.ledger.overflow {
+            let metrics = metrics_of(&self.settings, series, (before, time), &over, true);
+            let owner = Arc::clone(&series.owner);
+            all.push(self.wrap(&owner, metrics, facts));
         }
         let lost = self.losses(batch, before, time);
         for (owner, mut metrics) in hosts {
@@ -97,6 +107,19 @@ impl SchedMetrics {
         all
     }
 
+    /// Counts what found no room, and says so at the first.
+    fn tell_overflow(&self) {
+        let before = self.overflowed.get();
+        self.overflowed.add(self.ledger.overflowed - before);
+        if before == 0 && self.ledger.overflowed > 0 {
+            tracing::warn!(
+                "sched_metrics: more than {} containers and units have time to tell; the rest is summed in points \
+                 with otel.metric.overflow (raise sched_metrics::max_series to see them apart)",
+                self.settings.max_series
+            );
+        }
+    }
+
     fn losses(&mut self, batch: &SchedBatch, before: WallNs, time: WallNs) -> Option<Metric> {
         let mut losses = batch.collection.as_ref()?.losses;
         let mut start = batch.offset.wall(batch.facts.since);
@@ -107,7 +130,7 @@ impl SchedMetrics {
             }
             (self.losses_sent, losses, start) = (losses, delta, before);
         }
-        encode::losses(&Frame { settings: &self.settings, start, time, last: false }, &losses)
+        encode::losses(&Frame { settings: &self.settings, start, time, last: false, overflow: false }, &losses)
     }
 
     fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, facts: &HostFacts) -> ResourceMetrics {
@@ -127,9 +150,9 @@ impl SchedMetrics {
 fn metrics_of(
     settings: &SchedMetricsSettings,
     series: &mut Series,
-    before: WallNs,
-    time: WallNs,
+    (before, time): (WallNs, WallNs),
     over: &str,
+    overflow: bool,
 ) -> Vec<Metric> {
     let totals = series.totals();
     let mut contention = series.contention.clone();
@@ -144,7 +167,7 @@ fn metrics_of(
     }
     series.sent = totals;
     series.contention_sent.clone_from(&series.contention);
-    let frame = Frame { settings, start, time, last: false };
+    let frame = Frame { settings, start, time, last: false, overflow };
     let mut metrics = encode::totals(&frame, &shown, over);
     let named = ledger::top(&contention, settings.contention.top).into_iter().map(|(culprit, ns)| {
         let attributes = vec![

@@ -68,8 +68,11 @@ pub struct Switch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedMetricsSettings {
-    /// What a metric point is about; series are capped at 2,000 a metric.
+    /// What a metric point is about.
     pub level: Level,
+    /// Containers, systemd units and the host that have series of their own at the same time; the rest is
+    /// summed in points with `otel.metric.overflow`.
+    pub max_series: usize,
     /// How points relate in time.
     pub temporality: Temporality,
     /// Form of the histograms.
@@ -88,6 +91,7 @@ impl Default for SchedMetricsSettings {
     fn default() -> Self {
         Self {
             level: Level::Container,
+            max_series: 2000,
             temporality: Temporality::Cumulative,
             histogram: HistogramForm::Explicit,
             exemplars: false,
@@ -134,6 +138,9 @@ impl Section for SchedMetricsSettings {
         }
         if self.level != Level::Container {
             at.problem("level", "only `container` is built so far");
+        }
+        if !(2..=100_000).contains(&self.max_series) {
+            at.problem("max_series", format!("{} is out of range; 2 to 100000 is allowed", self.max_series));
         }
         if self.exemplars {
             at.problem("exemplars", "exemplars are not built so far");
