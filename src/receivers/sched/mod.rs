@@ -8,6 +8,7 @@ mod cgroups;
 mod clock;
 mod contexts;
 mod driver;
+mod loss_log;
 mod reader;
 mod settings;
 mod start;

@@ -12,6 +12,7 @@ use super::cgroups::CgroupPaths;
 use super::clock;
 use super::contexts::{Contexts, Place};
 use super::driver::{Driver, DriverError, context_place as KernelPlace};
+use super::loss_log::LossLog;
 use super::targets::Chosen;
 use super::totals::{Measured, Totals};
 use crate::model::{
@@ -52,6 +53,7 @@ pub(super) struct Reader {
     unsent: Losses,
     /// Losses since the start.
     all: Losses,
+    loss_log: LossLog,
     telemetry: Telemetry,
     /// A collection that found no room; totals are cumulative, so the newest is enough.
     waiting: Option<(Collection, HashSet<CgroupKey>)>,
@@ -84,6 +86,7 @@ impl Reader {
             kernel_losses: Losses::default(),
             unsent: Losses::default(),
             all: Losses::default(),
+            loss_log: LossLog::default(),
             telemetry,
             waiting: None,
             chosen,
@@ -268,6 +271,11 @@ impl Reader {
         self.kernel_losses = kernel;
         for (reason, count) in assembled.losses.iter() {
             self.lose(reason, count);
+        }
+        if collection.is_some()
+            && let Some(lost) = self.loss_log.news(&self.all)
+        {
+            tracing::warn!("sched: records lost since the last collection: {lost}");
         }
         let (mut collection, gone) =
             self.newest(collection).map_or_else(Default::default, |(all, gone)| (Some(all), gone));
