@@ -1,9 +1,11 @@
 //! The one runner of cases as data: every `*.json` in `tests/cases`, and in the folder that
 //! `SCHEDSCOPE_CASES` names, by the file's `area` and each case's `kind`, through public API.
 //!
-//! A case that cannot be run has failed; so has one that panics or takes longer than [`PATIENCE`].
+//! A case that cannot be run has failed; so has one that panics or takes longer than [`PATIENCE`]. A scenario that
+//! this machine lacks something for is listed as `not run`, which fails with CI=true.
 //! To add an area: a file `area_X.rs` with `pub fn run(case: &Value) -> Result<(), String>` and a row in [`AREAS`].
 #![allow(clippy::print_stdout, reason = "the report of a test binary goes to standard output")]
+#![allow(clippy::self_named_module_files, reason = "the table of scenarios is looked for as scenarios.rs")]
 #![allow(unreachable_pub, reason = "the areas say `pub fn run`; nothing outside this binary can reach them anyway")]
 
 mod area_a;
@@ -13,12 +15,15 @@ mod area_d;
 mod area_e;
 mod scenarios;
 
+#[path = "../support/program.rs"]
+mod program;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -51,11 +56,15 @@ struct Verdict {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = scenarios::load::as_child(&arguments) {
+        return code;
+    }
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut folders = vec![own];
     folders.extend(std::env::var_os("SCHEDSCOPE_CASES").map(PathBuf::from));
     // `cargo test --test cases -- B2 E06` runs the cases whose id or area begins with one of the words
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = arguments.into_iter().filter(|word| !word.starts_with('-')).collect();
     std::panic::set_hook(Box::new(|_| {}));
 
     let mut cases = Vec::new();
@@ -69,7 +78,14 @@ fn main() -> ExitCode {
     cases.retain(|case| {
         words.is_empty() || words.iter().any(|word| case.id.starts_with(word.as_str()) || &case.area == word)
     });
-    let (alone, beside): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(is_scenario);
+    let (mut alone, beside): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(is_scenario);
+    alone.retain(|case| match scenarios::unmet(&case.body) {
+        Some(why) => {
+            println!("not run: {} in {}: {why}", case.id, case.file.display());
+            false
+        }
+        None => true,
+    });
     verdicts.extend(play_all(beside, WORKERS));
     verdicts.extend(play_all(alone, 1));
     report(&verdicts)
@@ -143,7 +159,12 @@ fn play(case: &Case) -> Result<(), String> {
         // nobody listens any more where the patience ended first
         let _ = done.send(outcome);
     });
-    result.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(format!("not done after {} s", PATIENCE.as_secs())))
+    let begin = Instant::now();
+    let result = result.recv_timeout(PATIENCE);
+    if is_scenario(case) {
+        println!("played {} in {:.1} s", case.id, begin.elapsed().as_secs_f64());
+    }
+    result.unwrap_or_else(|_| Err(format!("not done after {} s", PATIENCE.as_secs())))
 }
 
 /// Prints failures, one line per area, the sum; success only where something ran and nothing failed.

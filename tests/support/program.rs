@@ -78,6 +78,16 @@ impl Program {
         }
     }
 
+    /// Its process, or that of the wrapper that has not become it.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// What it has printed so far.
     pub(crate) fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
@@ -86,8 +96,7 @@ impl Program {
     /// Asks it to end, and waits for that.
     pub(crate) fn stop(&mut self, signal: Signal) -> Result<ExitStatus> {
         self.is_alive()?;
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal)?;
+        kill_process(self.pid(), signal)?;
         let what = format!("the end of {}", self.name);
         eventually(&what, Duration::from_secs(20), || Ok(self.child.try_wait()?))
     }
