@@ -1,8 +1,11 @@
 //! Delivery over real sockets: small loopback servers that misbehave, and counters that must add up.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "what was still running")]
 #![allow(unreachable_pub, reason = "modules of one test binary; nothing outside can reach them anyway")]
 
+#[path = "delivery/credentials.rs"]
+mod credentials;
 #[path = "delivery/endpoint.rs"]
 mod endpoint;
 #[path = "delivery/grpc.rs"]

@@ -1,5 +1,6 @@
 //! A queue on disk whose process is killed with SIGKILL at random moments: what was acknowledged arrives.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stderr, reason = "what was still running")]
 #![allow(unreachable_pub, dead_code, reason = "modules shared with another test binary")]
 
 #[path = "delivery/endpoint.rs"]

@@ -20,7 +20,7 @@ Examples:
   schedscope replay trace.txt --format summary      what each thread came to
 
 Exit codes: 0 ok, 1 the config or the start failed, 2 a wrong command line.
-SIGINT and SIGTERM drain and stop, a second one stops at once; SIGHUP reloads the config.";
+SIGINT and SIGTERM drain and stop, a second one, half a second later or more, stops at once; SIGHUP reloads the config.";
 
 /// Who ran, who waited for a CPU, who was throttled, and who had the CPU meanwhile: per container and per
 /// thread, as OpenTelemetry metrics and spans

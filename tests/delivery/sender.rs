@@ -11,6 +11,28 @@ use schedscope::pipeline::delivery::{Account, Delivery, Left, Place};
 use schedscope::pipeline::{BuildContext, Data, Exporter, Host, Signal};
 use schedscope::telemetry::Telemetry;
 
+/// How long all tests of a binary may take together; some hundred times what they do.
+const WATCH: Duration = Duration::from_secs(300);
+
+/// Ends the process, which says what was still running, instead of waiting for ever.
+fn watch() {
+    static WATCHED: std::sync::Once = std::sync::Once::new();
+    WATCHED.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(WATCH);
+            eprintln!("still running after {WATCH:?}: {:?}", running());
+            std::process::abort();
+        });
+    });
+}
+
+/// The names of all threads, which libtest gives the tests' names, and what each waits in.
+fn running() -> Vec<String> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    threads.map(|task| format!("{} in {}", read(task.path().join("comm")), read(task.path().join("wchan")))).collect()
+}
+
 /// A running exporter.
 pub struct Sender {
     pub delivery: Delivery,
@@ -25,6 +47,7 @@ impl Sender {
     }
 
     pub async fn start_with(kind: &str, yaml: &str, host: &Host) -> Result<Self, String> {
+        watch();
         let factory = COMPONENTS.exporters.iter().find(|factory| factory.name == kind).unwrap();
         let body = Body::from_yaml(format!("exporters::{kind}"), yaml).map_err(|problems| problems.to_string())?;
         let telemetry = Telemetry::default();

@@ -15,7 +15,7 @@ pub mod split;
 mod stored;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,9 @@ use super::component::{Exporter, StartError};
 use super::data::{Data, Signal};
 use super::host::{Host, StorageError};
 use crate::telemetry::Telemetry;
+
+/// How long consumers may take to notice that they are ended.
+const CONSUMERS_END: Duration = Duration::from_millis(500);
 
 /// Who a delivery belongs to.
 #[derive(Clone)]
@@ -146,7 +149,8 @@ impl Delivery {
         self.courier.queue.close();
         let all_ended = async { while self.consumers.join_next().await.is_some() {} };
         if tokio::time::timeout_at(deadline.into(), all_ended).await.is_err() {
-            self.consumers.shutdown().await;
+            // One that does not yield is left to itself: the deadline is for the process.
+            let _stuck = tokio::time::timeout(CONSUMERS_END, self.consumers.shutdown()).await;
         }
         let left = self.courier.queue.abandon();
         self.courier.show_load();
