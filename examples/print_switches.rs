@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }]))
         .await?;
     let end = tokio::time::Instant::now() + Duration::from_secs(5);
-    while let Ok(Some(Data::Sched(batch))) = tokio::time::timeout_at(end, output.recv()).await {
+    while let Ok(Some(parcel)) = tokio::time::timeout_at(end, output.recv()).await {
+        let Data::Sched(batch) = parcel.data else { continue };
         for cycle in &batch.cycles {
             println!(
                 "{:>16} {:>7} {:?}",

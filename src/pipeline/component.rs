@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::data::{Data, Signal};
 use super::export::{ExportError, Exported};
 use super::host::{Authenticator, Host, Storage};
+use super::receipt::{Parcel, Receipt};
 use crate::model::Wants;
 use crate::telemetry::Telemetry;
 
@@ -47,7 +48,7 @@ pub struct Branch {
     /// What it takes.
     pub signal: Signal,
     /// Its bounded input.
-    pub input: mpsc::Sender<Data>,
+    pub input: mpsc::Sender<Parcel>,
     /// The gates of that pipeline.
     pub gates: Vec<Arc<dyn Gate>>,
     /// What that pipeline needs of a `sched` receiver.
@@ -97,12 +98,26 @@ impl Outlet {
     /// Refused where any gate refuses or any pipeline has no room; then none got it.
     pub async fn send(&self, data: Data, patience: Duration) -> Result<(), Refused> {
         let (signal, items) = (data.signal(), data.items());
-        let sent = self.send_uncounted(data, patience).await;
+        let sent = self.send_uncounted(data, &Receipt::default(), patience).await;
         self.count(signal, items, sent.is_ok());
         sent
     }
 
-    async fn send_uncounted(&self, data: Data, patience: Duration) -> Result<(), Refused> {
+    /// As [`Self::send`], and waits until somebody behind it answers for the data: then it may be acknowledged.
+    pub async fn deliver(&self, data: Data, patience: Duration) -> Result<(), Refused> {
+        let (signal, items) = (data.signal(), data.items());
+        let (receipt, outcome) = Receipt::new();
+        let sent = self.send_uncounted(data, &receipt, patience).await;
+        drop(receipt);
+        let delivered = match sent {
+            Ok(()) => outcome.await.unwrap_or_else(|_| Err(Refused { reason: SHUT_DOWN.into() })),
+            refused => refused,
+        };
+        self.count(signal, items, delivered.is_ok());
+        delivered
+    }
+
+    async fn send_uncounted(&self, data: Data, receipt: &Receipt, patience: Duration) -> Result<(), Refused> {
         let takers: Vec<&Branch> = self.branches.iter().filter(|branch| branch.signal == data.signal()).collect();
         for branch in &takers {
             for gate in &branch.gates {
@@ -126,10 +141,12 @@ impl Outlet {
         }
         let last = permits.pop();
         for permit in permits {
-            permit.send(data.clone());
+            permit.send(Parcel { data: data.clone(), receipt: receipt.clone() });
         }
-        if let Some(permit) = last {
-            permit.send(data);
+        match last {
+            Some(permit) => permit.send(Parcel { data, receipt: receipt.clone() }),
+            // No pipeline takes it: nothing is lost that anybody wanted.
+            None => receipt.taken(),
         }
         Ok(())
     }
@@ -139,8 +156,12 @@ impl Outlet {
         let mut refused = None;
         for branch in self.branches.iter().filter(|branch| branch.signal == data.signal()) {
             let admitted = branch.gates.iter().try_for_each(|gate| gate.admit(data));
-            let sent = admitted
-                .and_then(|()| branch.input.try_send(data.clone()).map_err(|_| Refused { reason: NO_ROOM.into() }));
+            let sent = admitted.and_then(|()| {
+                branch
+                    .input
+                    .try_send(Parcel { data: data.clone(), receipt: Receipt::default() })
+                    .map_err(|_| Refused { reason: NO_ROOM.into() })
+            });
             if let Err(why) = sent {
                 refused = Some(why);
             }

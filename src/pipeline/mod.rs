@@ -15,8 +15,10 @@ pub mod json;
 pub mod listen;
 pub mod otlp;
 pub mod plan;
+pub mod receipt;
 pub mod run;
 pub mod service;
+pub mod tls;
 
 pub use component::{Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
 pub use data::{Data, Signal};
@@ -29,5 +31,6 @@ pub use graph::{ComponentType, Definition, definitions, plan};
 pub use host::{Authenticator, Host, RecordStore, Storage, StorageError};
 pub use listen::listen;
 pub use plan::{Exit, Fork, Input, Plan, Planned, Stage, Tree};
+pub use receipt::{Parcel, Receipt};
 pub use run::{Assembly, Drained, Failure, Leftover, Running};
 pub use service::ServiceSettings;

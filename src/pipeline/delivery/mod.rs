@@ -56,6 +56,15 @@ pub struct Left {
     pub stored_items: u64,
 }
 
+/// What became of an offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offered {
+    /// Queued (on disk, where the queue is there), or sent or lost and counted where there is no queue.
+    Taken,
+    /// Dropped and counted, for this reason; it may be offered again.
+    Refused(String),
+}
+
 /// The way to one exporter for one signal. Starting and stopping the exporter itself is its owner's part:
 /// started before, stopped after.
 pub struct Delivery {
@@ -97,7 +106,7 @@ impl Delivery {
 
     /// Takes data on its way. Returns at once, the data queued or dropped and counted; waits for room with
     /// `block_on_overflow`, for the result with `wait_for_result` or without a queue.
-    pub async fn offer(&self, data: Data) {
+    pub async fn offer(&self, data: Data) -> Offered {
         let items = data.items() as u64;
         self.courier.counters.offered.add(items);
         if !self.courier.settings.sending_queue.enabled {
@@ -105,7 +114,7 @@ impl Delivery {
             if self.courier.bring(data).await == Brought::Left {
                 self.courier.lose(Lost::Shutdown, items, "the shutdown came before the endpoint answered");
             }
-            return;
+            return Offered::Taken;
         }
         let weight = size::weight(&data, self.courier.settings.sending_queue.sizer);
         let room = if self.courier.settings.sending_queue.block_on_overflow {
@@ -114,8 +123,7 @@ impl Delivery {
             self.courier.queue.reserve(weight)
         };
         if let Err(why) = room {
-            self.refuse(why, items);
-            return;
+            return self.refuse(why, items);
         }
         let (waiter, result) = tokio::sync::oneshot::channel();
         let waiter = self.courier.settings.sending_queue.wait_for_result.then_some(waiter);
@@ -127,8 +135,9 @@ impl Delivery {
                 Err(error) => {
                     self.courier.queue.release(weight);
                     self.courier.counters.keep_out(Kept::Storage, items);
-                    self.courier.condition.overflowed(&format!("the sending queue cannot be stored: {error}"), items);
-                    return;
+                    let why = format!("the sending queue cannot be stored: {error}");
+                    self.courier.condition.overflowed(&why, items);
+                    return Offered::Refused(why);
                 }
             },
         };
@@ -139,6 +148,7 @@ impl Delivery {
             // An error means that the consumers were ended, who counted the items.
             let _ended = result.await;
         }
+        Offered::Taken
     }
 
     /// Takes nothing more, sends what is queued until `deadline`, and tells what is left. Each waiting
@@ -166,7 +176,7 @@ impl Delivery {
         self.courier.account()
     }
 
-    fn refuse(&self, why: NoRoom, items: u64) {
+    fn refuse(&self, why: NoRoom, items: u64) -> Offered {
         let courier = &self.courier;
         let (kept, message) = match why {
             NoRoom::Full => (Kept::QueueFull, format!("the sending queue is full ({})", courier.holds())),
@@ -177,6 +187,7 @@ impl Delivery {
         };
         courier.counters.keep_out(kept, items);
         courier.condition.overflowed(&message, items);
+        Offered::Refused(message)
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::pipeline::data::{Data, Signal};
+use crate::pipeline::receipt::{Parcel, Receipt};
 use crate::telemetry::Telemetry;
 
 /// How long one target beside others may keep us, once, before it is passed over until it takes again.
@@ -21,18 +22,18 @@ pub(super) struct Fanout {
 pub(super) struct Exit {
     pub(super) signals: Vec<Signal>,
     pub(super) name: String,
-    pub(super) input: mpsc::Sender<Data>,
+    pub(super) input: mpsc::Sender<Parcel>,
     stuck: bool,
 }
 
 impl Exit {
-    pub(super) fn new(name: String, signals: Vec<Signal>, input: mpsc::Sender<Data>) -> Self {
+    pub(super) fn new(name: String, signals: Vec<Signal>, input: mpsc::Sender<Parcel>) -> Self {
         Self { signals, name, input, stuck: false }
     }
 
     /// Offers without waiting, then waits if patience is left; data back where it was not taken.
-    async fn offer(&mut self, data: Data) -> Result<(), Data> {
-        match self.input.try_send(data) {
+    async fn offer(&mut self, parcel: Parcel) -> Result<(), Parcel> {
+        match self.input.try_send(parcel) {
             Ok(()) => {
                 if self.stuck {
                     tracing::info!(to = %self.name, "takes data again");
@@ -40,18 +41,18 @@ impl Exit {
                 self.stuck = false;
                 Ok(())
             }
-            Err(TrySendError::Closed(data)) => Err(data),
-            Err(TrySendError::Full(data)) if self.stuck => Err(data),
-            Err(TrySendError::Full(data)) => match tokio::time::timeout(PATIENCE, self.input.reserve()).await {
+            Err(TrySendError::Closed(parcel)) => Err(parcel),
+            Err(TrySendError::Full(parcel)) if self.stuck => Err(parcel),
+            Err(TrySendError::Full(parcel)) => match tokio::time::timeout(PATIENCE, self.input.reserve()).await {
                 Ok(Ok(permit)) => {
-                    permit.send(data);
+                    permit.send(parcel);
                     Ok(())
                 }
-                Ok(Err(_)) => Err(data),
+                Ok(Err(_)) => Err(parcel),
                 Err(_) => {
                     self.stuck = true;
                     tracing::warn!(to = %self.name, "takes no data; what is meant for it is dropped until it does");
-                    Err(data)
+                    Err(parcel)
                 }
             },
         }
@@ -65,11 +66,12 @@ impl Fanout {
 
     /// To every target that takes the signal. A single target is waited for: what comes in is then held up,
     /// which its senders notice. One of several is not: the others go on, and its share is dropped, counted.
-    pub(super) async fn send(&mut self, data: Data) {
+    pub(super) async fn send(&mut self, data: Data, receipt: &Receipt) {
         let signal = data.signal();
         if let [only] = &mut self.exits[..] {
             let items = data.items();
-            if only.signals.contains(&signal) && only.input.send(data).await.is_err() {
+            let parcel = Parcel { data, receipt: receipt.clone() };
+            if only.signals.contains(&signal) && only.input.send(parcel).await.is_err() {
                 count_dropped(&self.telemetry, &only.name, signal, items);
             }
             return;
@@ -80,8 +82,9 @@ impl Fanout {
             left -= 1;
             let share = if left == 0 { data.take() } else { data.clone() };
             let Some(share) = share else { return };
-            if let Err(dropped) = exit.offer(share).await {
-                count_dropped(&self.telemetry, &exit.name, signal, dropped.items());
+            if let Err(dropped) = exit.offer(Parcel { data: share, receipt: receipt.clone() }).await {
+                count_dropped(&self.telemetry, &exit.name, signal, dropped.data.items());
+                dropped.receipt.refuse("an exporter takes no data");
             }
         }
     }
@@ -115,12 +118,12 @@ mod tests {
         let mut fanout = Fanout::new(exits, &telemetry);
         let begin = tokio::time::Instant::now();
         for _ in 0..10 {
-            fanout.send(one_span()).await;
+            fanout.send(one_span(), &Receipt::default()).await;
         }
         assert_eq!(begin.elapsed(), PATIENCE);
         assert_eq!(telemetry.sum("schedscope_pipeline_dropped_items"), 9);
         assert!(stuck_input.try_recv().is_ok());
-        fanout.send(one_span()).await;
+        fanout.send(one_span(), &Receipt::default()).await;
         assert_eq!(telemetry.sum("schedscope_pipeline_dropped_items"), 9, "it takes again");
         let mut got = 0;
         while free_input.try_recv().is_ok() {
@@ -137,7 +140,7 @@ mod tests {
             Exit::new("t".into(), vec![Signal::Traces], traces),
             Exit::new("m".into(), vec![Signal::Metrics], metrics),
         ];
-        Fanout::new(exits, &Telemetry::default()).send(one_span()).await;
+        Fanout::new(exits, &Telemetry::default()).send(one_span(), &Receipt::default()).await;
         assert!(traces_input.try_recv().is_ok());
         assert!(metrics_input.try_recv().is_err());
     }

@@ -10,6 +10,7 @@ use super::chain::Chain;
 use super::end::Rest;
 use super::fanout::Fanout;
 use crate::pipeline::data::Data;
+use crate::pipeline::receipt::{Parcel, Receipt};
 
 /// How tasks are told to end.
 #[derive(Clone, Default)]
@@ -23,7 +24,7 @@ pub(super) struct Stop {
 /// One segment.
 pub(super) struct SegmentTask {
     chain: Chain,
-    input: mpsc::Receiver<Data>,
+    input: mpsc::Receiver<Parcel>,
     fanout: Fanout,
     /// Fed by receivers, whose clones of the input may outlive their shutdown.
     is_entry: bool,
@@ -32,14 +33,14 @@ pub(super) struct SegmentTask {
 }
 
 enum Event {
-    Data(Data),
+    Parcel(Parcel),
     Tick(Instant),
     Drain,
     End,
 }
 
 impl SegmentTask {
-    pub(super) fn new(chain: Chain, input: mpsc::Receiver<Data>, fanout: Fanout, is_entry: bool) -> Self {
+    pub(super) fn new(chain: Chain, input: mpsc::Receiver<Parcel>, fanout: Fanout, is_entry: bool) -> Self {
         Self { chain, input, fanout, is_entry, pending: VecDeque::new(), sending_items: 0 }
     }
 
@@ -61,15 +62,16 @@ impl SegmentTask {
         tokio::select! {
             biased;
             () = stop.drain.cancelled(), if self.is_entry && !draining => Event::Drain,
-            data = self.input.recv() => data.map_or(Event::End, Event::Data),
+            parcel = self.input.recv() => parcel.map_or(Event::End, Event::Parcel),
             () = at(due) => Event::Tick(Instant::now()),
         }
     }
 
-    async fn forward(&mut self) {
+    /// Gives on what the processors gave, under the receipt of the batch that brought it forth.
+    async fn forward(&mut self, receipt: &Receipt) {
         while let Some(data) = self.pending.pop_front() {
             self.sending_items = data.items();
-            self.fanout.send(data).await;
+            self.fanout.send(data, receipt).await;
             self.sending_items = 0;
         }
     }
@@ -77,8 +79,8 @@ impl SegmentTask {
     /// Items in hand, in the processors and in the input.
     fn left_items(&mut self) -> usize {
         self.input.close();
-        while let Ok(data) = self.input.try_recv() {
-            self.chain.process(data, &mut self.pending);
+        while let Ok(parcel) = self.input.try_recv() {
+            self.chain.process(parcel.data, &mut self.pending);
         }
         self.chain.flush(&mut self.pending);
         self.sending_items + self.pending.iter().map(Data::items).sum::<usize>()
@@ -89,7 +91,14 @@ async fn work(task: &mut SegmentTask, stop: &Stop) {
     let mut draining = false;
     loop {
         match task.next_event(draining, stop).await {
-            Event::Data(data) => task.chain.process(data, &mut task.pending),
+            Event::Parcel(Parcel { data, receipt }) => {
+                task.chain.process(data, &mut task.pending);
+                if task.pending.is_empty() {
+                    // held back, or left out on purpose
+                    receipt.taken();
+                }
+                task.forward(&receipt).await;
+            }
             Event::Tick(now) => task.chain.tick(now, &mut task.pending),
             Event::Drain => {
                 draining = true;
@@ -97,10 +106,10 @@ async fn work(task: &mut SegmentTask, stop: &Stop) {
             }
             Event::End => break,
         }
-        task.forward().await;
+        task.forward(&Receipt::default()).await;
     }
     task.chain.flush(&mut task.pending);
-    task.forward().await;
+    task.forward(&Receipt::default()).await;
 }
 
 async fn at(due: Option<Instant>) {

@@ -10,14 +10,15 @@ use tokio::sync::{mpsc, watch};
 use super::end::Rest;
 use super::segment::Stop;
 use crate::pipeline::component::Exporter;
-use crate::pipeline::data::{Data, Signal};
-use crate::pipeline::delivery::{Delivery, Left};
+use crate::pipeline::data::Signal;
+use crate::pipeline::delivery::{Delivery, Left, Offered};
+use crate::pipeline::receipt::Parcel;
 use crate::telemetry::{Meter, Telemetry};
 
 /// One exporter of one signal.
 pub(super) struct SinkTask {
     id: Arc<str>,
-    input: mpsc::Receiver<Data>,
+    input: mpsc::Receiver<Parcel>,
     post: Post,
     sending_items: usize,
 }
@@ -50,7 +51,7 @@ impl Post {
         }
     }
 
-    async fn take(&self, id: &str, data: Data) {
+    async fn take(&self, id: &str, Parcel { data, receipt }: Parcel) {
         match self {
             Self::Direct { exporter, sent, failed } => {
                 let items = data.items() as u64;
@@ -66,8 +67,12 @@ impl Post {
                             "Exporting failed. Dropping data.");
                     }
                 }
+                receipt.taken();
             }
-            Self::Delivered(delivery) => delivery.offer(data).await,
+            Self::Delivered(delivery) => match delivery.offer(data).await {
+                Offered::Taken => receipt.taken(),
+                Offered::Refused(why) => receipt.refuse(&why),
+            },
         }
     }
 
@@ -89,7 +94,7 @@ impl Post {
 }
 
 impl SinkTask {
-    pub(super) fn new(id: Arc<str>, input: mpsc::Receiver<Data>, post: Post) -> Self {
+    pub(super) fn new(id: Arc<str>, input: mpsc::Receiver<Parcel>, post: Post) -> Self {
         Self { id, input, post, sending_items: 0 }
     }
 
@@ -111,8 +116,8 @@ impl SinkTask {
     fn waiting_items(&mut self) -> usize {
         self.input.close();
         let mut waiting_items = 0;
-        while let Ok(data) = self.input.try_recv() {
-            waiting_items += data.items();
+        while let Ok(parcel) = self.input.try_recv() {
+            waiting_items += parcel.data.items();
         }
         waiting_items
     }
@@ -121,18 +126,18 @@ impl SinkTask {
 async fn work(task: &mut SinkTask, stop: &Stop) {
     let mut draining = false;
     loop {
-        let data = tokio::select! {
+        let parcel = tokio::select! {
             biased;
             () = stop.drain.cancelled(), if !draining => {
                 draining = true;
                 task.input.close();
                 continue;
             }
-            data = task.input.recv() => data,
+            parcel = task.input.recv() => parcel,
         };
-        let Some(data) = data else { return };
-        task.sending_items = data.items();
-        task.post.take(&task.id, data).await;
+        let Some(parcel) = parcel else { return };
+        task.sending_items = parcel.data.items();
+        task.post.take(&task.id, parcel).await;
         task.sending_items = 0;
     }
 }

@@ -12,9 +12,9 @@ use super::sink::{Post, SinkTask};
 use super::{Failure, Running};
 use crate::model::Wants;
 use crate::pipeline::component::{Branch, Exporter, Extension, Gate, Outlet};
-use crate::pipeline::data::Data;
 use crate::pipeline::delivery::{Delivery, Place};
 use crate::pipeline::host::Host;
+use crate::pipeline::receipt::Parcel;
 use crate::telemetry::Telemetry;
 
 /// Batches that wait before a segment or an exporter.
@@ -23,7 +23,7 @@ const INPUT_BATCHES: usize = 16;
 /// The input of a segment or an exporter, while all is wired.
 struct Entrance {
     name: String,
-    sender: mpsc::Sender<Data>,
+    sender: mpsc::Sender<Parcel>,
     gates: Vec<Arc<dyn Gate>>,
     wants: Wants,
 }

@@ -1,7 +1,7 @@
 //! `otlp`: takes OTLP from applications and other agents over gRPC and HTTP and passes it on as it came.
 //!
 //! A sender is told by a retryable code when a pipeline has no room or a gate refuses; data is accepted
-//! once it is in every pipeline. Only signals that a pipeline takes are served. Refuses to know: what the
+//! once an exporter's queue has it, on disk where that is stored, or a processor that holds data back. Only signals that a pipeline takes are served. Refuses to know: what the
 //! data says.
 
 mod body;
@@ -69,12 +69,12 @@ struct Entry {
 }
 
 impl Entry {
-    /// Accepted once every pipeline has it. What holds no items is accepted and goes no further.
+    /// Accepted once it is in the queue of an exporter, on disk where that is stored, or a processor has it. What holds no items is accepted and goes no further.
     async fn take(&self, data: Data) -> Result<(), Refused> {
         if data.is_empty() {
             return Ok(());
         }
-        self.outlet.send(data, PATIENCE).await
+        self.outlet.deliver(data, PATIENCE).await
     }
 }
 

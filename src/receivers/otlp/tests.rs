@@ -13,11 +13,12 @@ use tonic_types::StatusExt;
 use super::*;
 use crate::model::Wants;
 use crate::pipeline::component::Branch;
+use crate::pipeline::receipt::Parcel;
 
 /// A started receiver whose only pipeline takes traces, with room for `room` batches.
 struct Started {
     receiver: Box<dyn Receiver>,
-    pipeline: mpsc::Receiver<Data>,
+    pipeline: mpsc::Receiver<Parcel>,
     telemetry: Telemetry,
     grpc: u16,
     http: u16,
@@ -45,6 +46,16 @@ async fn started(room: usize) -> Started {
     let branch = Branch { signal: Signal::Traces, input, gates: Vec::new(), wants: Wants::default() };
     receiver.start(Outlet::new(vec![branch])).await.unwrap();
     Started { receiver, pipeline, telemetry, grpc, http }
+}
+
+/// A pipeline that takes so many batches and has no room for more; the items of all that came.
+async fn take(mut pipeline: mpsc::Receiver<Parcel>, batches: usize) -> Vec<usize> {
+    let mut items = Vec::new();
+    while let Some(Parcel { data, receipt }) = pipeline.recv().await {
+        items.push(data.items());
+        if items.len() <= batches { receipt.taken() } else { receipt.refuse("the queue is full") }
+    }
+    items
 }
 
 fn request(spans: usize) -> ExportTraceServiceRequest {
@@ -79,13 +90,22 @@ async fn grpc_takes_what_a_pipeline_takes_and_pushes_back() {
     let mut started = started(1).await;
     let url = format!("http://localhost:{}", started.grpc);
     let mut traces = TraceServiceClient::connect(url.clone()).await.unwrap();
-    traces.export(request(3)).await.unwrap();
-    assert_eq!(started.telemetry.sum("otelcol_receiver_accepted_spans"), 3);
+    let mut beside = traces.clone();
+    let first = tokio::spawn(async move { beside.export(request(3)).await });
+    while started.pipeline.is_empty() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     let refused = traces.export(request(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     assert_eq!(refused.get_details_retry_info().unwrap().retry_delay, Some(RETRY_AFTER));
     assert_eq!(started.telemetry.sum("otelcol_receiver_refused_spans"), 2);
-    assert_eq!(started.pipeline.recv().await.unwrap().items(), 3);
+    assert!(!first.is_finished(), "nobody answers for it yet");
+    let parcel = started.pipeline.recv().await.unwrap();
+    assert_eq!((parcel.data.items(), started.telemetry.sum("otelcol_receiver_accepted_spans")), (3, 0));
+    parcel.receipt.taken();
+    drop(parcel);
+    first.await.unwrap().unwrap();
+    assert_eq!(started.telemetry.sum("otelcol_receiver_accepted_spans"), 3);
     let mut metrics = MetricsServiceClient::connect(url).await.unwrap();
     let none = metrics.export(ExportMetricsServiceRequest::default()).await.unwrap_err();
     assert_eq!(none.code(), Code::Unimplemented);
@@ -100,6 +120,7 @@ async fn grpc_takes_what_a_pipeline_takes_and_pushes_back() {
 #[tokio::test]
 async fn http_takes_protobuf_json_and_gzip_and_pushes_back() {
     let mut started = started(3).await;
+    let taking = tokio::spawn(take(started.pipeline, 3));
     let protobuf = request(1).encode_to_vec();
     let answer = post(started.http, "application/x-protobuf", None, protobuf.clone()).await;
     assert_eq!(
@@ -122,13 +143,11 @@ async fn http_takes_protobuf_json_and_gzip_and_pushes_back() {
     )
     .await;
     assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (503, &"1".parse().unwrap()));
-    assert!(answer.text().await.unwrap().contains(r#""code":14"#));
-    let mut items = Vec::new();
-    while let Ok(data) = started.pipeline.try_recv() {
-        items.push(data.items());
-    }
-    assert_eq!(items, [1, 2, 1]);
+    let told = answer.text().await.unwrap();
+    assert!(told.contains(r#""code":14"#) && told.contains("the queue is full"), "{told}");
     started.receiver.shutdown().await;
+    drop(started.receiver);
+    assert_eq!(taking.await.unwrap(), [1, 2, 1, 1]);
 }
 
 #[tokio::test]
