@@ -161,7 +161,9 @@ impl Exporter for OtlpGrpc {
                 let credentials = authenticator.headers();
                 let credentials = credentials.map_err(|message| ExportError::Retry { message, after: None })?;
                 let mut all = request.metadata().clone().into_headers();
-                all.extend(credentials);
+                for (name, value) in credentials {
+                    all.insert(name, value);
+                }
                 *request.metadata_mut() = MetadataMap::from_headers(all);
             }
             let mut grpc = ready.grpc.clone();

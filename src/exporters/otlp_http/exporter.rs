@@ -114,7 +114,9 @@ impl OtlpHttp {
     async fn post(&self, ready: &Ready, body: &Body) -> Result<Answer, String> {
         let mut headers = ready.headers.clone();
         if let Some(authenticator) = &ready.authenticator {
-            headers.extend(authenticator.headers()?);
+            for (name, value) in authenticator.headers()? {
+                headers.insert(name, value);
+            }
         }
         let mut request = self.current(ready)?.post(&self.target.url).headers(headers);
         request = request.header(CONTENT_TYPE, body.content_type);

@@ -4,8 +4,11 @@
 pub mod failure;
 pub mod headers;
 pub mod payload;
+pub mod secret;
 pub mod tls;
 mod verifier;
+
+use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +19,12 @@ pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// The `User-Agent` of this build, such as `schedscope/0.1.0 (linux/x86_64)`.
 pub fn user_agent(version: &str) -> String {
     format!("schedscope/{version} ({}/{})", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// A loopback address, or the name for one: no proxy leads there, and what is sent to it is seen by nobody else.
+pub fn is_this_host(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Which extension signs the requests.
