@@ -16,5 +16,7 @@ mod http_faults;
 mod raw;
 #[path = "delivery/secured.rs"]
 mod secured;
+#[path = "delivery/secured_receiver.rs"]
+mod secured_receiver;
 #[path = "delivery/sender.rs"]
 mod sender;

@@ -84,14 +84,13 @@ impl Body {
             // what does not fit is told already
             Some(Err(_)) if !problems.is_empty() => None,
             Some(Err(error)) => {
-                Checker { body: self, problems: &mut problems }
-                    .problem(&joined(error.path()), error.inner().to_string());
+                Checker::new(self, &mut problems).problem(&joined(error.path()), error.inner().to_string());
                 None
             }
         };
         if let Some(settings) = &settings {
             let mut more = Problems::default();
-            settings.validate(&mut Checker { body: self, problems: &mut more });
+            settings.validate(&mut Checker::new(self, &mut more));
             if !problems.is_empty() {
                 more.0.retain(|problem| self.is_news(problem, &problems));
             }
@@ -162,11 +161,24 @@ fn hide(problems: &mut Problems, secrets: &[String]) {
 pub struct Checker<'a> {
     body: &'a Body,
     problems: &'a mut Problems,
+    /// Stands before every key; ends with `::` unless empty.
+    prefix: String,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    fn new(body: &'a Body, problems: &'a mut Problems) -> Self {
+        Self { body, problems, prefix: String::new() }
+    }
+
+    /// Checks a part of the section that stands below `key`, in terms of its own keys.
+    pub fn below(&mut self, key: &str, check: impl FnOnce(&mut Checker<'_>)) {
+        check(&mut Checker { body: self.body, problems: self.problems, prefix: format!("{}{key}::", self.prefix) });
+    }
+
     /// A mistake at `key`, which is relative to the section and joined by `::` (empty: the section itself).
     pub fn problem(&mut self, key: &str, message: impl Into<String>) {
+        let key = format!("{}{key}", self.prefix);
+        let key = key.trim_end_matches("::");
         let path = if key.is_empty() { self.body.path.clone() } else { format!("{}::{key}", self.body.path) };
         let position = self.body.node.place_of(key).unwrap_or(&self.body.at).clone();
         self.problems.push(Problem { position: Some(position), path, message: message.into() });

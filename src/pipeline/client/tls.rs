@@ -1,21 +1,20 @@
 //! TLS of a client: the Collector's `tls` keys, and the rustls configuration they describe, read again
 //! after `reload_interval` so that a renewed certificate needs no restart.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, version};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::verifier::{Anyone, UnderName};
 use crate::config::{Checker, Opaque, Period};
+use crate::pipeline::tls::pem::{add_authorities, certificates, given, private_key, validate_once};
+use crate::pipeline::tls::{Reloaded, versions};
 
 /// How a connection is secured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -72,22 +71,19 @@ impl Default for TlsSettings {
 impl TlsSettings {
     /// Tells every mistake that shows without reading a file.
     pub fn validate(&self, at: &mut Checker<'_>) {
-        for (file, pem, key) in [
+        let once = [
             (&self.ca_file, &self.ca_pem, "ca"),
             (&self.cert_file, &self.cert_pem, "cert"),
             (&self.key_file, &self.key_pem, "key"),
-        ] {
-            if !file.is_empty() && !pem.reveal().is_empty() {
-                at.problem(&format!("tls::{key}_pem"), format!("is given beside {key}_file; keep one of them"));
-            }
-        }
+        ];
+        validate_once(&once, at);
         if given(&self.cert_file, &self.cert_pem) && !given(&self.key_file, &self.key_pem) {
             at.problem("tls::cert_file", "needs key_file or key_pem beside it");
         }
         if given(&self.key_file, &self.key_pem) && !given(&self.cert_file, &self.cert_pem) {
             at.problem("tls::key_file", "needs cert_file or cert_pem beside it");
         }
-        if let Err((key, message)) = self.versions() {
+        if let Err((key, message)) = versions(&self.min_version, &self.max_version) {
             at.problem(&format!("tls::{key}"), message);
         }
         if !self.server_name_override.is_empty() && ServerName::try_from(self.server_name_override.as_str()).is_err() {
@@ -95,33 +91,18 @@ impl TlsSettings {
         }
     }
 
-    fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, (&'static str, String)> {
-        let number = |key, text: &str, absent| match text {
-            "" => Ok(absent),
-            "1.2" => Ok(12),
-            "1.3" => Ok(13),
-            other => Err((key, format!("`{other}` is not supported; use 1.2 or 1.3"))),
-        };
-        let (min, max) = (number("min_version", &self.min_version, 12)?, number("max_version", &self.max_version, 13)?);
-        if min > max {
-            return Err(("max_version", "is below min_version".to_owned()));
-        }
-        let all = [(12, &version::TLS12), (13, &version::TLS13)];
-        Ok(all.into_iter().filter(|(at, _)| (min..=max).contains(at)).map(|(_, version)| version).collect())
-    }
-
     /// Reads the files and makes a configuration that offers these protocols (ALPN).
     pub fn load(&self, protocols: &[&str]) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = self.versions().map_err(|(key, message)| format!("tls::{key}: {message}"))?;
+        let versions = versions(&self.min_version, &self.max_version)
+            .map_err(|(key, message)| format!("tls::{key}: {message}"))?;
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?;
         let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier(&provider)?);
         let mut config = if given(&self.cert_file, &self.cert_pem) {
             let chain = certificates("tls::cert_file", &self.cert_file, &self.cert_pem)?;
-            let key = read("tls::key_file", &self.key_file, &self.key_pem)?;
-            let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| format!("tls::key_file: {error}"))?;
+            let key = private_key("tls::key_file", &self.key_file, &self.key_pem)?;
             builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls::cert_file: {error}"))?
         } else {
             builder.with_no_client_auth()
@@ -150,9 +131,7 @@ impl TlsSettings {
         let mut roots = RootCertStore::empty();
         let own = given(&self.ca_file, &self.ca_pem);
         if own {
-            for authority in certificates("tls::ca_file", &self.ca_file, &self.ca_pem)? {
-                roots.add(authority).map_err(|error| format!("tls::ca_file: {error}"))?;
-            }
+            add_authorities(&mut roots, "tls::ca_file", &self.ca_file, &self.ca_pem)?;
         }
         if !own || self.include_system_ca_certs_pool {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -164,59 +143,29 @@ impl TlsSettings {
     }
 }
 
-fn given(file: &str, pem: &Opaque) -> bool {
-    !file.is_empty() || !pem.reveal().is_empty()
-}
-
-fn read(key: &str, file: &str, pem: &Opaque) -> Result<Vec<u8>, String> {
-    if file.is_empty() {
-        return Ok(pem.reveal().as_bytes().to_vec());
-    }
-    std::fs::read(Path::new(file)).map_err(|error| format!("{key}: cannot read {file}: {error}"))
-}
-
-fn certificates(key: &str, file: &str, pem: &Opaque) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = read(key, file, pem)?;
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match all {
-        Ok(all) if all.is_empty() => Err(format!("{key}: holds no certificate in PEM form")),
-        Ok(all) => Ok(all),
-        Err(error) => Err(format!("{key}: {error}")),
-    }
-}
-
-/// A configuration that is read again when it is old. Clones share it.
+/// A client's configuration that is read again when it is old. Clones share it.
 #[derive(Clone)]
 pub struct Tls {
-    settings: Arc<TlsSettings>,
-    protocols: &'static [&'static str],
-    loaded: Arc<Mutex<(Arc<ClientConfig>, Instant)>>,
+    server_name: Option<String>,
+    config: Reloaded<ClientConfig>,
 }
 
 impl Tls {
     /// Reads the files; what is wrong with them is told at the start, not at the first connection.
     pub fn load(settings: &TlsSettings, protocols: &'static [&'static str]) -> Result<Self, String> {
-        let config = settings.load(protocols)?;
-        let loaded = Arc::new(Mutex::new((config, Instant::now())));
-        Ok(Self { settings: Arc::new(settings.clone()), protocols, loaded })
+        let server_name = Some(settings.server_name_override.clone()).filter(|name| !name.is_empty());
+        let settings = settings.clone();
+        let config = Reloaded::new(settings.reload_interval.0, move || settings.load(protocols))?;
+        Ok(Self { server_name, config })
     }
 
     /// The configuration for the next connection. Files that cannot be read leave the old one in use.
     pub fn current(&self) -> Arc<ClientConfig> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let interval = self.settings.reload_interval.0;
-        if !interval.is_zero() && loaded.1.elapsed() >= interval {
-            loaded.1 = Instant::now();
-            match self.settings.load(self.protocols) {
-                Ok(config) => loaded.0 = config,
-                Err(error) => tracing::warn!("TLS files not reloaded, the old ones stay in use: {error}"),
-            }
-        }
-        loaded.0.clone()
+        self.config.current()
     }
 
     /// The name to ask the server for, where it is not the endpoint's host.
     pub fn server_name(&self) -> Option<&str> {
-        Some(self.settings.server_name_override.as_str()).filter(|name| !name.is_empty())
+        self.server_name.as_deref()
     }
 }

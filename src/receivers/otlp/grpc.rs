@@ -19,11 +19,13 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use super::settings::GrpcSettings;
 use super::{Entry, RETRY_AFTER};
+use crate::pipeline::listen::{Secured, ServerTls};
 use crate::pipeline::{Data, Refused, Signal};
 
 /// Serves until told to stop; requests under way are answered.
 pub(super) fn serve(
     listener: TcpListener,
+    tls: Option<ServerTls>,
     settings: &GrpcSettings,
     entry: &Entry,
     stop: CancellationToken,
@@ -48,8 +50,18 @@ pub(super) fn serve(
     serve_where_taken!(Signal::Logs, LogsServiceServer);
     let server = Server::builder().max_concurrent_streams(streams).add_routes(routes.routes());
     async move {
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        if let Err(error) = server.serve_with_incoming_shutdown(incoming, stop.cancelled_owned()).await {
+        let stopped = stop.cancelled_owned();
+        let served = match tls {
+            None => {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                server.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+            Some(tls) => {
+                let incoming = Secured::new(listener, tls).into_stream();
+                server.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+        };
+        if let Err(error) = served {
             tracing::error!(%error, "OTLP over gRPC is no longer served");
         }
     }

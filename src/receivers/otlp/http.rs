@@ -17,6 +17,7 @@ use super::body::{Encoding, Unreadable, decode, unpack};
 use super::settings::HttpSettings;
 use super::{Entry, RETRY_AFTER};
 use crate::pipeline::Signal;
+use crate::pipeline::listen::{Secured, ServerTls};
 
 /// What a request meets.
 #[derive(Clone)]
@@ -29,6 +30,7 @@ struct Way {
 /// Serves until told to stop; requests under way are answered.
 pub(super) fn serve(
     listener: TcpListener,
+    tls: Option<ServerTls>,
     settings: &HttpSettings,
     entry: &Entry,
     stop: CancellationToken,
@@ -46,8 +48,12 @@ pub(super) fn serve(
         }
     }
     async move {
-        let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = serving.await {
+        let stopped = stop.cancelled_owned();
+        let served = match tls {
+            None => axum::serve(listener, router).with_graceful_shutdown(stopped).await,
+            Some(tls) => axum::serve(Secured::new(listener, tls), router).with_graceful_shutdown(stopped).await,
+        };
+        if let Err(error) = served {
             tracing::error!(%error, "OTLP over HTTP is no longer served");
         }
     }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use self::settings::OtlpSettings;
 use crate::config::Body;
 use crate::pipeline::factory::Built;
+use crate::pipeline::listen::{ServerTls, ServerTlsSettings};
 use crate::pipeline::{
     BuildContext, Data, Outlet, Receiver, ReceiverFactory, Refused, Settings, Signal, StartError, listen,
 };
@@ -83,6 +84,16 @@ impl Otlp {
         Entry { outlet: outlet.clone().counted(&self.telemetry, &self.id, transport) }
     }
 
+    fn tls(
+        &self,
+        protocol: &str,
+        settings: Option<&ServerTlsSettings>,
+        names: &'static [&'static str],
+    ) -> Result<Option<ServerTls>, StartError> {
+        let loaded = settings.map(|settings| settings.load(names)).transpose();
+        loaded.map_err(|why| StartError::new(format!("{}::protocols::{protocol}::{why}", self.path)))
+    }
+
     fn key(&self, protocol: &str) -> String {
         format!("{}::protocols::{protocol}::endpoint", self.path)
     }
@@ -92,15 +103,17 @@ impl Otlp {
 impl Receiver for Otlp {
     async fn start(&mut self, outlet: Outlet) -> Result<(), StartError> {
         if let Some(settings) = &self.settings.protocols.grpc {
+            let tls = self.tls("grpc", settings.tls.as_ref(), &["h2"])?;
             let listener = listen(&settings.endpoint, &self.key("grpc")).await?;
             tracing::info!(otelcol.component.id = %self.id, endpoint = %settings.endpoint, "Starting GRPC server");
-            let serving = grpc::serve(listener, settings, &self.entry(&outlet, "grpc"), self.stop.clone());
+            let serving = grpc::serve(listener, tls, settings, &self.entry(&outlet, "grpc"), self.stop.clone());
             self.servers.push(tokio::spawn(serving));
         }
         if let Some(settings) = &self.settings.protocols.http {
+            let tls = self.tls("http", settings.tls.as_ref(), &["h2", "http/1.1"])?;
             let listener = listen(&settings.endpoint, &self.key("http")).await?;
             tracing::info!(otelcol.component.id = %self.id, endpoint = %settings.endpoint, "Starting HTTP server");
-            let serving = http::serve(listener, settings, &self.entry(&outlet, "http"), self.stop.clone());
+            let serving = http::serve(listener, tls, settings, &self.entry(&outlet, "http"), self.stop.clone());
             self.servers.push(tokio::spawn(serving));
         }
         Ok(())

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::config::{Checker, Section};
+use crate::config::{ByteSize, Checker, Section};
+use crate::pipeline::listen::ServerTlsSettings;
 
 /// Keys of `otlp`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,11 +45,13 @@ pub(super) struct GrpcSettings {
     pub(super) max_recv_msg_size_mib: usize,
     /// Requests under way on one connection; 0: no limit of our own.
     pub(super) max_concurrent_streams: u32,
+    /// TLS; absent: plaintext.
+    pub(super) tls: Option<ServerTlsSettings>,
 }
 
 impl Default for GrpcSettings {
     fn default() -> Self {
-        Self { endpoint: "localhost:4317".into(), max_recv_msg_size_mib: 4, max_concurrent_streams: 0 }
+        Self { endpoint: "localhost:4317".into(), max_recv_msg_size_mib: 4, max_concurrent_streams: 0, tls: None }
     }
 }
 
@@ -65,7 +68,9 @@ pub(super) struct HttpSettings {
     /// The path for logs.
     pub(super) logs_url_path: String,
     /// Larger bodies are refused, in bytes before and after decompression.
-    pub(super) max_request_body_size: usize,
+    pub(super) max_request_body_size: ByteSize,
+    /// TLS; absent: plaintext.
+    pub(super) tls: Option<ServerTlsSettings>,
 }
 
 impl Default for HttpSettings {
@@ -75,7 +80,8 @@ impl Default for HttpSettings {
             traces_url_path: "/v1/traces".into(),
             metrics_url_path: "/v1/metrics".into(),
             logs_url_path: "/v1/logs".into(),
-            max_request_body_size: 20 << 20,
+            max_request_body_size: ByteSize::new(20 << 20),
+            tls: None,
         }
     }
 }
@@ -89,8 +95,17 @@ impl Section for OtlpSettings {
         if grpc.as_ref().is_some_and(|grpc| grpc.max_recv_msg_size_mib == 0) {
             at.problem("protocols::grpc::max_recv_msg_size_mib", "must be at least 1");
         }
+        let all = [
+            ("protocols::grpc", grpc.as_ref().and_then(|grpc| grpc.tls.as_ref())),
+            ("protocols::http", http.as_ref().and_then(|http| http.tls.as_ref())),
+        ];
+        for (prefix, tls) in all {
+            if let Some(tls) = tls {
+                tls.validate(prefix, at);
+            }
+        }
         let Some(http) = http else { return };
-        if http.max_request_body_size == 0 {
+        if http.max_request_body_size.get() == 0 {
             at.problem("protocols::http::max_request_body_size", "must be at least 1");
         }
         let paths = [

@@ -1,4 +1,7 @@
-//! Listening on the address of a config key, with errors that say what to do.
+//! Listening on the address of a config key, in plaintext or by TLS, with errors that say what to do.
+
+mod secured;
+mod tls;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -6,6 +9,9 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 use super::component::StartError;
+
+pub use self::secured::Secured;
+pub use self::tls::{ServerTls, ServerTlsSettings};
 
 /// Listens on `host:port`. Of a name with several addresses the IPv4 one is taken, as the Collector does, so
 /// that `localhost` is where clients look for it. `key` is the config path that the error names.
