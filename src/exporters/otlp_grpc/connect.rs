@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
 use super::endpoint::Endpoint;
+use super::proxy::Proxy;
 use crate::pipeline::client::tls::Tls;
 
 /// A byte stream, secured or not.
@@ -25,6 +26,8 @@ pub(super) type Io = TokioIo<Pin<Box<dyn Stream>>>;
 pub(super) struct Connector {
     pub(super) endpoint: Endpoint,
     pub(super) tls: Option<Tls>,
+    /// Where connections go through, if they do.
+    pub(super) proxy: Option<Proxy>,
     /// Where each connection begins among the addresses, with `round_robin`.
     pub(super) turn: Option<AtomicUsize>,
 }
@@ -35,7 +38,10 @@ impl Connector {
             Endpoint::Unix { path } => return Ok(TokioIo::new(Box::pin(UnixStream::connect(path).await?))),
             Endpoint::Tcp { host, port, .. } => (host.as_str(), *port),
         };
-        let stream = self.tcp(host, port).await?;
+        let stream = match &self.proxy {
+            None => self.tcp(host, port).await?,
+            Some(proxy) => proxy.connect(&self.endpoint.authority()).await?,
+        };
         let Some(tls) = &self.tls else { return Ok(TokioIo::new(Box::pin(stream))) };
         let name = ServerName::try_from(tls.server_name().unwrap_or(host).to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {error}")))?;

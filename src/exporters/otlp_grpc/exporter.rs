@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes};
 use http::Uri;
 use http::uri::PathAndQuery;
+use hyper_util::client::proxy::matcher::Matcher;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use tonic::client::Grpc;
@@ -19,9 +20,10 @@ use tonic_types::StatusExt;
 
 use super::connect::Connector;
 use super::endpoint::{self, Endpoint};
+use super::proxy::Proxy;
 use super::settings::OtlpGrpcSettings;
 use super::status::{classify, name};
-use crate::pipeline::client::{MAX_RESPONSE_BYTES, failure, headers, payload, tls::Tls, user_agent};
+use crate::pipeline::client::{MAX_RESPONSE_BYTES, failure, headers, is_this_host, payload, tls::Tls, user_agent};
 use crate::pipeline::{Authenticator, Data, ExportError, Exported, Exporter, Host, Signal, StartError};
 
 /// How long an attempt with `wait_for_ready` rests between two tries to connect.
@@ -62,6 +64,10 @@ impl OtlpGrpc {
             .map_err(|wrong| wrong.into_iter().map(|(name, why)| format!("header {name} {why}")).collect::<String>())?;
         let authenticator = self.settings.auth.as_ref().map(|auth| host.authenticator(&auth.authenticator));
         let authenticator = authenticator.transpose().map_err(|error| error.message)?;
+        let is_open = matches!(&endpoint, Endpoint::Tcp { host, tls: false, .. } if !is_this_host(host));
+        if authenticator.is_some() && is_open {
+            tracing::warn!("otlp_grpc: the credentials of `auth` go to {endpoint} in plaintext; use https://");
+        }
         let mut grpc = Grpc::new(self.channel(endpoint, tls)?).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let compression = match self.settings.compression.as_str() {
             "gzip" => Some(CompressionEncoding::Gzip),
@@ -97,7 +103,8 @@ impl OtlpGrpc {
             channel = channel.connect_timeout(self.settings.timeout.0);
         }
         let turn = (self.settings.balancer_name != "pick_first").then(AtomicUsize::default);
-        let connector = Arc::new(Connector { endpoint, tls, turn });
+        let proxy = Proxy::of(&endpoint, &Matcher::from_env())?;
+        let connector = Arc::new(Connector { endpoint, tls, proxy, turn });
         Ok(channel.connect_with_connector_lazy(tower::service_fn(move |_: Uri| connector.clone().connect())))
     }
 

@@ -5,6 +5,7 @@
 mod connect;
 pub mod endpoint;
 mod exporter;
+mod proxy;
 pub mod settings;
 pub mod status;
 

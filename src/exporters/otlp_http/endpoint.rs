@@ -5,6 +5,7 @@ use reqwest::Url;
 
 use super::settings::OtlpHttpSettings;
 use crate::pipeline::Signal;
+use crate::pipeline::client::is_this_host;
 
 /// Where one signal is posted to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,12 @@ impl Target {
     /// Secured by TLS.
     pub fn tls(&self) -> bool {
         self.url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+    }
+
+    /// On this host: a socket, or a loopback address.
+    pub fn is_here(&self) -> bool {
+        let url = Url::parse(&self.url).ok();
+        self.socket.is_some() || url.as_ref().and_then(|url| url.host_str()).is_some_and(is_this_host)
     }
 
     /// `host:port`, or the socket: what a person calls it.

@@ -63,6 +63,9 @@ impl OtlpHttp {
         }
         let authenticator = self.settings.auth.as_ref().map(|auth| host.authenticator(&auth.authenticator));
         let authenticator = authenticator.transpose().map_err(|error| error.message)?;
+        if authenticator.is_some() && !self.target.tls() && !self.target.is_here() {
+            tracing::warn!("otlp_http: the credentials of `auth` go to {} in plaintext; use https://", self.name);
+        }
         let config = tls.current();
         let client = self.client(&config)?;
         Ok(Ready { tls, headers, authenticator, client: Mutex::new((config, client)) })
@@ -97,6 +100,8 @@ impl OtlpHttp {
         } else if !settings.proxy_url.reveal().is_empty() {
             let proxy = reqwest::Proxy::all(settings.proxy_url.reveal());
             builder = builder.proxy(proxy.map_err(|_| "proxy_url is no URL of a proxy")?);
+        } else if self.target.is_here() {
+            builder = builder.no_proxy();
         }
         builder.build().map_err(|error| failure::chain(&error))
     }
