@@ -120,6 +120,9 @@ fn kind(root: &Json, schema: &Json) -> String {
         return allowed.join(", ");
     }
     if let Some(list) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
+        if list.iter().any(|one| one.get("format").is_some_and(|format| format == "byte-size")) {
+            return "size".into();
+        }
         let mut kinds: Vec<String> = list.iter().map(|one| kind(root, one)).collect();
         kinds.dedup();
         return kinds.join(" or ");

@@ -9,6 +9,7 @@ use super::node::{Entry, Node, Scalar, Value};
 use super::problem::{Position, Problem, Problems};
 use super::scalar::{Typed, typed};
 use super::schema::{Kind, Shape, Shapes, may_hold_secret};
+use super::size::ByteSize;
 use super::suggest::{listing, suggest};
 use super::values::Period;
 
@@ -228,6 +229,12 @@ impl<'a> Fitting<'a> {
         if shape.format() == Some("duration")
             && words.is_empty()
             && let Err(message) = text.parse::<Period>()
+        {
+            self.problem(&node.at, spot.path, format!("{message}{}", came_from(node)));
+            return None;
+        }
+        if shape.format() == Some("byte-size")
+            && let Err(message) = text.parse::<ByteSize>()
         {
             self.problem(&node.at, spot.path, format!("{message}{}", came_from(node)));
             return None;

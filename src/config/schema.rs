@@ -195,7 +195,14 @@ impl<'a> Shape<'a> {
             (Kind::Bool, "true or false"),
             (Kind::Number, "a number"),
             (Kind::Integer, "a whole number"),
-            (Kind::Text, if self.format() == Some("duration") { "a duration such as 200ms or 1m30s" } else { "text" }),
+            (
+                Kind::Text,
+                match self.format() {
+                    Some("duration") => "a duration such as 200ms or 1m30s",
+                    Some("byte-size") => "a size such as 64MiB",
+                    _ => "text",
+                },
+            ),
             (Kind::List, "a list"),
             (Kind::Map, "a mapping"),
         ] {

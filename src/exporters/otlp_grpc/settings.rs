@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint;
-use crate::config::{Checker, Period, Section};
+use crate::config::{ByteSize, Checker, Period, Section};
 use crate::pipeline::client::Auth;
 use crate::pipeline::client::headers::{self, Headers};
 use crate::pipeline::client::tls::TlsSettings;
@@ -37,9 +37,9 @@ pub struct OtlpGrpcSettings {
     /// While no connection can be made, an attempt waits up to `timeout` instead of failing at once.
     pub wait_for_ready: bool,
     /// Taken for the Collector's sake: buffers here grow with what is read, up to the largest answer.
-    pub read_buffer_size: u64,
+    pub read_buffer_size: ByteSize,
     /// Taken for the Collector's sake: buffers here grow with what is sent.
-    pub write_buffer_size: u64,
+    pub write_buffer_size: ByteSize,
     /// Bound of one attempt.
     pub timeout: Period,
     /// The queue before the exporter.
@@ -47,7 +47,7 @@ pub struct OtlpGrpcSettings {
     /// What happens after a failure that another attempt may mend.
     pub retry_on_failure: RetryOnFailure,
     /// Requests are split below this many bytes, uncompressed; 0 for no limit.
-    pub max_request_bytes: u64,
+    pub max_request_bytes: ByteSize,
 }
 
 impl Default for OtlpGrpcSettings {
@@ -63,12 +63,12 @@ impl Default for OtlpGrpcSettings {
             user_agent: String::new(),
             balancer_name: "round_robin".to_owned(),
             wait_for_ready: false,
-            read_buffer_size: 0,
-            write_buffer_size: 524_288,
+            read_buffer_size: ByteSize::default(),
+            write_buffer_size: ByteSize::new(524_288),
             timeout: Period::secs(5),
             sending_queue: SendingQueue::default(),
             retry_on_failure: RetryOnFailure::default(),
-            max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
+            max_request_bytes: ByteSize::new(DEFAULT_MAX_REQUEST_BYTES),
         }
     }
 }
@@ -98,7 +98,7 @@ impl OtlpGrpcSettings {
             timeout: self.timeout,
             sending_queue: self.sending_queue.clone(),
             retry_on_failure: self.retry_on_failure.clone(),
-            max_request_bytes: self.max_request_bytes,
+            max_request_bytes: self.max_request_bytes.get(),
         }
     }
 }

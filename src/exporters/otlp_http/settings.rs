@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint;
-use crate::config::{Checker, Opaque, Period, Section};
+use crate::config::{ByteSize, Checker, Opaque, Period, Section};
 use crate::pipeline::Signal;
 use crate::pipeline::client::Auth;
 use crate::pipeline::client::headers::{self, Headers};
@@ -50,9 +50,9 @@ pub struct OtlpHttpSettings {
     /// On HTTP/2, the connection is closed when a ping has no answer for this long; 0: 15s.
     pub http2_ping_timeout: Period,
     /// Taken for the Collector's sake: buffers here grow with what is read, up to the largest answer.
-    pub read_buffer_size: u64,
+    pub read_buffer_size: ByteSize,
     /// Taken for the Collector's sake: buffers here grow with what is sent.
-    pub write_buffer_size: u64,
+    pub write_buffer_size: ByteSize,
     /// Bound of one attempt.
     pub timeout: Period,
     /// The queue before the exporter.
@@ -60,7 +60,7 @@ pub struct OtlpHttpSettings {
     /// What happens after a failure that another attempt may mend.
     pub retry_on_failure: RetryOnFailure,
     /// Requests are split below this many bytes, as uncompressed protobuf; 0 for no limit.
-    pub max_request_bytes: u64,
+    pub max_request_bytes: ByteSize,
 }
 
 impl Default for OtlpHttpSettings {
@@ -82,12 +82,12 @@ impl Default for OtlpHttpSettings {
             disable_keep_alives: false,
             http2_read_idle_timeout: Period::default(),
             http2_ping_timeout: Period::default(),
-            read_buffer_size: 0,
-            write_buffer_size: 524_288,
+            read_buffer_size: ByteSize::default(),
+            write_buffer_size: ByteSize::new(524_288),
             timeout: Period::secs(30),
             sending_queue: SendingQueue::default(),
             retry_on_failure: RetryOnFailure::default(),
-            max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
+            max_request_bytes: ByteSize::new(DEFAULT_MAX_REQUEST_BYTES),
         }
     }
 }
@@ -107,7 +107,7 @@ impl OtlpHttpSettings {
             timeout: self.timeout,
             sending_queue: self.sending_queue.clone(),
             retry_on_failure: self.retry_on_failure.clone(),
-            max_request_bytes: self.max_request_bytes,
+            max_request_bytes: self.max_request_bytes.get(),
         }
     }
 

@@ -67,7 +67,7 @@ async fn open(courier: &Courier, entry: Entry) -> Option<Load> {
 async fn gather(courier: &Courier, batch: &Batch, mut load: Load) -> Load {
     let flush_at = Instant::now() + batch.flush_timeout.0;
     let mut size = weight(&load.data, batch.sizer);
-    while size < batch.min_size {
+    while size < batch.min_size.get() {
         let entry = tokio::select! {
             biased;
             entry = courier.queue.take() => entry,
@@ -115,9 +115,9 @@ async fn bring(courier: &Courier, load: Load) {
 /// The parts that `batch::max_size` asks for.
 fn bounded(courier: &Courier, data: Data) -> Vec<Data> {
     match &courier.settings.sending_queue.batch {
-        Some(batch) if batch.max_size > 0 => {
-            let split = split(data, batch.max_size, batch.sizer);
-            courier.lose_oversize(split.oversize_items, "sending_queue::batch::max_size", batch.max_size);
+        Some(batch) if batch.max_size.get() > 0 => {
+            let split = split(data, batch.max_size.get(), batch.sizer);
+            courier.lose_oversize(split.oversize_items, "sending_queue::batch::max_size", batch.max_size.get());
             split.parts
         }
         _ => vec![data],

@@ -80,7 +80,7 @@ impl Delivery {
         place: Place,
         host: &Host,
     ) -> Result<Self, StartError> {
-        let capacity = if settings.sending_queue.enabled { settings.sending_queue.queue_size } else { 0 };
+        let capacity = if settings.sending_queue.enabled { settings.sending_queue.queue_size.get() } else { 0 };
         let stored = open_storage(&settings, &place, host)?;
         let courier = Arc::new(Courier {
             stored,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Checker, Period};
+use crate::config::{ByteSize, Checker, Period};
 
 /// 3.5 MiB: below the 4 MiB that most gRPC servers take, with room for framing.
 pub const DEFAULT_MAX_REQUEST_BYTES: u64 = 3_670_016;
@@ -73,8 +73,8 @@ pub struct SendingQueue {
     pub enabled: bool,
     /// Requests sent at the same time.
     pub num_consumers: usize,
-    /// How much the queue holds, requests under way included, in units of `sizer`.
-    pub queue_size: u64,
+    /// How much the queue holds, requests under way included, in units of `sizer`; with `bytes` also such as `64MiB`.
+    pub queue_size: ByteSize,
     /// What `queue_size` counts.
     pub sizer: Sizer,
     /// On a full queue the pipeline waits for room, instead of dropping what does not fit.
@@ -92,7 +92,7 @@ impl Default for SendingQueue {
         Self {
             enabled: true,
             num_consumers: 10,
-            queue_size: 1000,
+            queue_size: ByteSize::new(1000),
             sizer: Sizer::Requests,
             block_on_overflow: false,
             wait_for_result: false,
@@ -110,8 +110,14 @@ impl SendingQueue {
         if self.num_consumers == 0 {
             at.problem("sending_queue::num_consumers", "must be at least 1, or nothing is ever sent");
         }
-        if self.queue_size == 0 {
+        if self.queue_size.get() == 0 {
             at.problem("sending_queue::queue_size", "must be at least 1; to have no queue set `enabled: false`");
+        }
+        if self.queue_size.has_unit() && self.sizer != Sizer::Bytes {
+            at.problem(
+                "sending_queue::queue_size",
+                format!("is a size in bytes, and sizer counts {}", self.sizer.unit()),
+            );
         }
         if self.wait_for_result && self.storage.is_some() {
             let message = "cannot be combined with `storage`: what is on disk has no one who waits; remove one of them";
@@ -136,16 +142,21 @@ pub struct Batch {
     /// A batch leaves at the latest this long after its first request was taken.
     pub flush_timeout: Period,
     /// A batch leaves when it has at least this much, in units of `sizer`.
-    pub min_size: u64,
+    pub min_size: ByteSize,
     /// No request has more than this, in units of `sizer`; 0 for no limit.
-    pub max_size: u64,
+    pub max_size: ByteSize,
     /// What the sizes count: `items` or `bytes`.
     pub sizer: Sizer,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { flush_timeout: Period::millis(200), min_size: 8192, max_size: 0, sizer: Sizer::Items }
+        Self {
+            flush_timeout: Period::millis(200),
+            min_size: ByteSize::new(8192),
+            max_size: ByteSize::default(),
+            sizer: Sizer::Items,
+        }
     }
 }
 
@@ -157,11 +168,16 @@ impl Batch {
         if self.flush_timeout == Period::default() {
             at.problem("sending_queue::batch::flush_timeout", "must be longer than 0, such as 200ms");
         }
-        if self.max_size > 0 && self.max_size < self.min_size {
+        for (key, size) in [("min_size", self.min_size), ("max_size", self.max_size)] {
+            if size.has_unit() && self.sizer == Sizer::Items {
+                at.problem(&format!("sending_queue::batch::{key}"), "is a size in bytes, and sizer counts items");
+            }
+        }
+        if self.max_size.get() > 0 && self.max_size.get() < self.min_size.get() {
             let message = format!("must be 0 or at least min_size, which is {}", self.min_size);
             at.problem("sending_queue::batch::max_size", message);
         }
-        if queue.sizer == self.sizer && self.min_size > queue.queue_size {
+        if queue.sizer == self.sizer && self.min_size.get() > queue.queue_size.get() {
             let message = format!("must be at most queue_size, which is {}", queue.queue_size);
             at.problem("sending_queue::batch::min_size", message);
         }
@@ -251,7 +267,7 @@ mod tests {
     #[test]
     fn an_empty_batch_section_turns_batching_on() {
         let settings: Embedding = serde_yaml::from_str("sending_queue: {batch: {}}").unwrap();
-        assert_eq!(settings.sending_queue.batch.unwrap().min_size, 8192);
+        assert_eq!(settings.sending_queue.batch.unwrap().min_size.get(), 8192);
         let settings: Embedding = serde_yaml::from_str("sending_queue: {queue_size: 5}").unwrap();
         assert_eq!((settings.sending_queue.batch, settings.sending_queue.num_consumers), (None, 10));
     }
@@ -277,5 +293,13 @@ mod tests {
         }
         assert_eq!(problems("{retry_on_failure: {max_elapsed_time: 0s}}"), "");
         assert!(problems("{sending_queue: {queue_siez: 5}}").contains("queue_siez"));
+        assert_eq!(
+            problems("{sending_queue: {sizer: bytes, queue_size: 64MiB, batch: {sizer: bytes, max_size: 1 MB}}}"),
+            ""
+        );
+        let told = problems("{sending_queue: {queue_size: 64MiB, batch: {max_size: 1MB}}}");
+        assert!(told.contains("queue_size: is a size in bytes, and sizer counts requests"), "{told}");
+        assert!(told.contains("batch::max_size: is a size in bytes"), "{told}");
+        assert!(problems("{sending_queue: {queue_size: 64M}}").contains("such as 64MiB"));
     }
 }

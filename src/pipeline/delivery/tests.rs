@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use tokio::time::Instant;
 
 use super::*;
-use crate::config::Period;
+use crate::config::{ByteSize, Period};
 use crate::pipeline::{ExportError, Exported};
 
 /// Answers as told, then with success; keeps when and how much it was given.
@@ -87,7 +87,7 @@ async fn what_is_offered_is_sent_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_the_new_and_counts_it() {
     let fake = Arc::new(Fake { takes: Duration::from_secs(3), ..Fake::default() });
-    let settings = queue(|queue| (queue.num_consumers, queue.queue_size) = (1, 2));
+    let settings = queue(|queue| (queue.num_consumers, queue.queue_size) = (1, ByteSize::new(2)));
     let (delivery, telemetry) = start(fake.clone(), settings).await;
     for _ in 0..5 {
         delivery.offer(spans(10)).await;
@@ -102,7 +102,8 @@ async fn a_full_queue_drops_the_new_and_counts_it() {
 #[tokio::test(start_paused = true)]
 async fn blocking_waits_for_room_instead() {
     let fake = Arc::new(Fake { takes: Duration::from_secs(1), ..Fake::default() });
-    let settings = queue(|queue| (queue.num_consumers, queue.queue_size, queue.block_on_overflow) = (1, 1, true));
+    let settings =
+        queue(|queue| (queue.num_consumers, queue.queue_size, queue.block_on_overflow) = (1, ByteSize::new(1), true));
     let (delivery, telemetry) = start(fake.clone(), settings).await;
     let began = Instant::now();
     for _ in 0..4 {
@@ -237,7 +238,9 @@ async fn one_item_that_is_too_large_is_dropped_and_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_gathers_to_its_size_or_its_time() {
     let fake = Fake::answering([]);
-    let settings = queue(|queue| queue.batch = Some(Batch { min_size: 30, max_size: 40, ..Batch::default() }));
+    let settings = queue(|queue| {
+        queue.batch = Some(Batch { min_size: ByteSize::new(30), max_size: ByteSize::new(40), ..Batch::default() })
+    });
     let (delivery, _) = start(fake.clone(), settings).await;
     for _ in 0..3 {
         delivery.offer(spans(10)).await;
@@ -259,7 +262,7 @@ async fn a_batch_gathers_to_its_size_or_its_time() {
 #[tokio::test(start_paused = true)]
 async fn a_single_consumer_per_batch_leaves_the_others_free_to_send() {
     let fake = Arc::new(Fake { takes: Duration::from_secs(1), ..Fake::default() });
-    let settings = queue(|queue| queue.batch = Some(Batch { min_size: 10, ..Batch::default() }));
+    let settings = queue(|queue| queue.batch = Some(Batch { min_size: ByteSize::new(10), ..Batch::default() }));
     let (delivery, telemetry) = start(fake.clone(), settings).await;
     for _ in 0..5 {
         delivery.offer(spans(10)).await;

@@ -43,7 +43,8 @@ pub(super) fn serve(
     ];
     for (signal, path) in paths {
         if entry.outlet.takes(signal) {
-            let way = Way { entry: entry.clone(), signal, max_bytes: settings.max_request_body_size };
+            let max_bytes = usize::try_from(settings.max_request_body_size.get()).unwrap_or(usize::MAX);
+            let way = Way { entry: entry.clone(), signal, max_bytes };
             router = router.route(path, post(take).with_state(Arc::new(way)));
         }
     }

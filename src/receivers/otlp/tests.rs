@@ -32,7 +32,7 @@ async fn started(room: usize) -> Started {
     let (grpc, http) = (free_port().await, free_port().await);
     let yaml = format!(
         "protocols: {{grpc: {{endpoint: 'localhost:{grpc}'}}, http: {{endpoint: 'localhost:{http}', \
-         max_request_body_size: 10000}}}}"
+         max_request_body_size: 10kB}}}}"
     );
     let telemetry = Telemetry::default();
     let context = BuildContext { id: "otlp".into(), telemetry: telemetry.clone(), version: "0" };
