@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::SystemAttributes;
+use super::{KubernetesSettings, SystemAttributes};
 
 /// `key=value,key=value`, percent-encoded. One mistake discards all of it, as the specification says.
 pub(super) fn from_variable(text: &str) -> Result<Vec<(String, String)>, String> {
@@ -33,6 +33,21 @@ pub(super) fn from_system(wanted: &SystemAttributes) -> Vec<(String, String)> {
         .collect()
 }
 
+/// What the pod's environment says of its node. Without the variable the Collector does not start either.
+pub(super) fn from_pod(
+    wanted: &KubernetesSettings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(String, String)>, String> {
+    if !wanted.resource_attributes.node_name.enabled {
+        return Ok(Vec::new());
+    }
+    let name = &wanted.node_from_env_var;
+    let node = variable(name).filter(|node| !node.is_empty()).ok_or_else(|| {
+        format!("the variable {name} is not set; set it in the pod's spec from fieldPath: spec.nodeName")
+    })?;
+    Ok(vec![("k8s.node.name".to_owned(), node)])
+}
+
 fn machine_id() -> Option<String> {
     let read = |path| std::fs::read_to_string(path).ok().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
     read("/etc/machine-id").or_else(|| read("/var/lib/dbus/machine-id"))
@@ -52,6 +67,17 @@ fn arch(machine: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_node_is_named_by_the_variable() {
+        let mut wanted = KubernetesSettings::default();
+        let variable = |name: &str| (name == "K8S_NODE_NAME").then(|| "node-1".to_owned());
+        assert_eq!(from_pod(&wanted, variable), Ok(vec![("k8s.node.name".to_owned(), "node-1".to_owned())]));
+        let told = from_pod(&wanted, |_| None).unwrap_err();
+        assert!(told.contains("K8S_NODE_NAME") && told.contains("spec.nodeName"), "{told}");
+        wanted.resource_attributes.node_name.enabled = false;
+        assert_eq!(from_pod(&wanted, |_| None), Ok(vec![]));
+    }
 
     #[test]
     fn a_variable_is_decoded_or_discarded() {

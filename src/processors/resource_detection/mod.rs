@@ -1,7 +1,8 @@
 //! `resource_detection`: adds to each Resource what this host and this process' environment say.
 //!
 //! For data that applications of this host send through `otlp`; scheduling data has its own Resources.
-//! Detectors: `env` and `system`. Those that ask a cloud, Docker or Kubernetes are refused, not ignored.
+//! Detectors: `env`, `system`, and of `k8s_api` what the pod's own environment says. Nobody is asked: detectors
+//! that would call a cloud, the Docker daemon or the API server are refused, not ignored.
 
 mod detect;
 
@@ -30,7 +31,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionSettings {
-    /// `env` and `system`, in order; the first to name an attribute wins.
+    /// `env`, `system` and `k8s_api` (older spelling `k8snode`), in order; the first to name an attribute wins.
     pub detectors: Vec<String>,
     /// Accepted for the Collector's sake: nothing here waits.
     pub timeout: Period,
@@ -39,6 +40,8 @@ pub struct DetectionSettings {
     pub override_existing: bool,
     /// Keys of the `system` detector.
     pub system: SystemSettings,
+    /// Keys of the `k8s_api` detector.
+    pub k8s_api: KubernetesSettings,
 }
 
 impl Default for DetectionSettings {
@@ -48,6 +51,7 @@ impl Default for DetectionSettings {
             timeout: Period::secs(5),
             override_existing: true,
             system: SystemSettings::default(),
+            k8s_api: KubernetesSettings::default(),
         }
     }
 }
@@ -93,6 +97,37 @@ impl Default for SystemAttributes {
     }
 }
 
+/// Keys of the `k8s_api` detector, which reads the environment and asks no API server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KubernetesSettings {
+    /// The variable that holds the node's name, by the downward API (`fieldPath: spec.nodeName`).
+    pub node_from_env_var: String,
+    /// Which attributes are added.
+    pub resource_attributes: KubernetesAttributes,
+}
+
+impl Default for KubernetesSettings {
+    fn default() -> Self {
+        Self { node_from_env_var: "K8S_NODE_NAME".into(), resource_attributes: KubernetesAttributes::default() }
+    }
+}
+
+/// Attributes of the `k8s_api` detector.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KubernetesAttributes {
+    /// The node's name.
+    #[serde(rename = "k8s.node.name")]
+    pub node_name: Toggle,
+}
+
+impl Default for KubernetesAttributes {
+    fn default() -> Self {
+        Self { node_name: Toggle { enabled: true } }
+    }
+}
+
 /// Whether an attribute is added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -104,13 +139,13 @@ pub struct Toggle {
 impl Section for DetectionSettings {
     fn validate(&self, at: &mut Checker<'_>) {
         if self.detectors.is_empty() {
-            at.problem("detectors", "missing; env, system or both");
+            at.problem("detectors", "missing; env, system, k8s_api or several of them");
         }
         for (index, detector) in self.detectors.iter().enumerate() {
-            if !["env", "system"].contains(&detector.as_str()) {
+            if !["env", "system", "k8s_api", "k8snode"].contains(&detector.as_str()) {
                 at.problem(
                     &format!("detectors::{index}"),
-                    format!("`{detector}` is not supported; there are env and system"),
+                    format!("`{detector}` is not supported; there are env, system and k8s_api"),
                 );
             }
         }
@@ -132,7 +167,11 @@ fn build(body: &Body, _: &BuildContext) -> Built<dyn Processor> {
         let found = match detector.as_str() {
             "env" => detect::from_variable(&std::env::var("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default())
                 .map_err(|message| Problems(vec![Problem { position: None, path: body.path.clone(), message }]))?,
-            _ => detect::from_system(&settings.system.resource_attributes),
+            "system" => detect::from_system(&settings.system.resource_attributes),
+            _ => detect::from_pod(&settings.k8s_api, |name| std::env::var(name).ok()).map_err(|message| {
+                let path = format!("{}::k8s_api::node_from_env_var", body.path);
+                Problems(vec![Problem { position: None, path, message }])
+            })?,
         };
         for (key, value) in found {
             if !detected.iter().any(|(known, _)| *known == key) {
