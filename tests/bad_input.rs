@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "the list of what was not run")]
 
+#[path = "bad_input/full_disk.rs"]
+mod full_disk;
 #[path = "support/needs.rs"]
 mod needs;
 #[path = "support/program.rs"]
@@ -33,6 +35,7 @@ const TESTS: &[Test] = &[
     ("two_capabilities_suffice", &[Root, Btf], two_capabilities_suffice),
     ("kernel_has_no_btf", &[Root, Btf], kernel_has_no_btf),
     ("tracefs_is_not_mounted", &[Root, Btf], tracefs_is_not_mounted),
+    ("disk_is_full", &[Root], full_disk::refuses_and_recovers),
     ("endpoint_is_down", &[Root, Btf], endpoint_is_down),
 ];
 
