@@ -7,8 +7,11 @@
 
 mod access_models;
 mod attached;
+mod config_agrees;
+mod faults;
 mod parts_speak;
 mod quota;
+mod schema;
 mod short_lived;
 mod support;
 
@@ -22,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use needs::Need::{Btf, Collector, Jaeger, Podman, Root};
+use needs::Need::{Btf, Collector, Jaeger, JsonSchema, Podman, Root};
 use needs::Test;
 
 const TESTS: &[Test] = &[
@@ -35,6 +38,13 @@ const TESTS: &[Test] = &[
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),
+    (
+        "schema::fits_the_shipped_configs_and_no_mistakes",
+        &[JsonSchema],
+        schema::fits_the_shipped_configs_and_no_mistakes,
+    ),
+    ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
+    ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),

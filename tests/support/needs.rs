@@ -20,6 +20,8 @@ pub(crate) enum Need {
     Collector,
     /// The Jaeger that `tests/real/parts/get` builds.
     Jaeger,
+    /// Python's validator of JSON Schema.
+    JsonSchema,
 }
 
 impl Need {
@@ -30,6 +32,7 @@ impl Need {
             Self::Btf => (Path::new("/sys/kernel/btf/vmlinux").exists(), "needs a kernel with BTF".to_owned()),
             Self::Podman => (has_podman(), "needs podman, crun and a static /bin/busybox".to_owned()),
             Self::Collector => (part("collector").is_ok(), part("collector").err().unwrap_or_default()),
+            Self::JsonSchema => (has_json_schema(), "needs python3-jsonschema".to_owned()),
             Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
         };
         (!met).then_some(remedy)
@@ -42,6 +45,11 @@ fn has_podman() -> bool {
         status.is_ok_and(|status| status.success())
     };
     runs("podman") && runs("crun") && fs::metadata("/bin/busybox").is_ok()
+}
+
+fn has_json_schema() -> bool {
+    let status = Command::new("/usr/bin/python3").args(["-c", "import jsonschema"]).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 /// Where a built part is; the error says how to build it.

@@ -93,6 +93,12 @@ impl Program {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.is_alive()?;
+        Ok(kill_process(self.pid(), signal)?)
+    }
+
     /// Asks it to end, and waits for that.
     pub(crate) fn stop(&mut self, signal: Signal) -> Result<ExitStatus> {
         self.is_alive()?;
