@@ -45,6 +45,7 @@ struct look {
 	u64 boot;
 	u64 run;
 	u64 delay;
+	u64 ahead;		/* of a wait that still goes on: booked already, at a move */
 	u64 voluntary;
 	u64 involuntary;
 	u64 migrations;
@@ -61,6 +62,7 @@ static __always_inline void look_at(struct look *look, struct task_struct *p, u6
 	look->boot = boot;
 	look->run = p->se.sum_exec_runtime;
 	look->delay = p->sched_info.run_delay;
+	look->ahead = 0;
 	look->voluntary = p->nvcsw;
 	look->involuntary = p->nivcsw;
 	look->migrations = p->se.nr_migrations;
@@ -97,7 +99,11 @@ __noinline int book(struct task_state *state, struct look *look)
 	if (!slot)
 		return 0;
 	add(&slot->run, look->run - state->run);
-	add(&slot->delay, look->delay - state->delay);
+	/* a wait that was open at a move is booked up to there already */
+	if (look->delay > state->delay)
+		add(&slot->delay, look->delay - state->delay);
+	else
+		look->ahead = state->delay - look->delay, look->delay = state->delay;
 	add(&slot->voluntary, look->voluntary - state->voluntary);
 	add(&slot->involuntary, look->involuntary - state->involuntary);
 	add(&slot->migrations, look->migrations - state->migrations);
@@ -163,13 +169,15 @@ __noinline int add_open(struct task_state *state, struct look *look, struct stay
 		if (clock > then && clock - then < 1000000000ULL)
 			slot->open_run += clock - then;
 	} else if (look->queued) {
-		if (clock <= look->queued)
+		stay->since += look->ahead;
+		if (clock <= stay->since)
 			return 0;
 		if (throttle_possible(stay))
 			throttled_part(stay);
-		u64 wait = clock - look->queued, throttled = stay->throttled;
+		u64 wait = clock - stay->since, throttled = stay->throttled;
 		slot->open_wait += wait;
 		slot->open_throttled += throttled;
+		wait += look->ahead;
 		if (wait - throttled > slot->longest_open)
 			slot->longest_open = wait - throttled;
 		if (wait - throttled >= settings.starvation)

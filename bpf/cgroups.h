@@ -26,6 +26,10 @@ static __always_inline void moved(struct task_struct *p)
 		return;
 	struct look look;
 	look_at(&look, p, bpf_ktime_get_boot_ns());
+	/* the kernel books a wait as a whole when it ends; what was waited until now is the old cgroup's */
+	u64 clock = look.boot - boot_minus_clock;
+	if (look.queued && clock > look.queued)
+		look.delay += clock - look.queued;
 	book(state, &look);
 	settle(p, state);
 }
