@@ -30,7 +30,7 @@
 //! | 2 | `process_context` | `model` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry` |
 //! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings; never another component |
-//! | 4 | `components`, `agent` | all above |
+//! | 4 | `components`, `agent`, `doctor` | all above |
 //! | 5 | `cli`, `main` | all above |
 //!
 //! # Invariants (each executed by a test)
@@ -48,6 +48,7 @@ pub mod agent;
 pub mod cli;
 pub mod components;
 pub mod config;
+pub mod doctor;
 pub mod exporters;
 pub mod extensions;
 pub mod host;

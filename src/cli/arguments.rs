@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::container::Target;
+use super::doctor::{DoctorArguments, LoadArguments};
 use super::print_config::{Format, PrintOptions};
 
 const EXAMPLES: &str = "\
@@ -17,6 +18,8 @@ Examples:
   schedscope print-config --defaults                what would run, every key
   schedscope components --schema > schema.json      completion in editors
   schedscope container --pid 4711                   what would this process be called
+  schedscope doctor                                 what this host allows, what is missing
+  schedscope doctor --verify                        our numbers beside the kernel's own
   schedscope replay trace.txt --format summary      what each thread came to
 
 Exit codes: 0 ok, 1 the config or the start failed, 2 a wrong command line.
@@ -61,6 +64,11 @@ pub(super) enum Command {
     Container(ContainerArguments),
     /// Run a recording, or the text of ftrace, trace-cmd report or perf script, through the pipelines
     Replay(ReplayArguments),
+    /// Say what this host allows us to measure, what is missing and how to get it
+    Doctor(DoctorArguments),
+    /// A worker of `doctor --verify`
+    #[command(hide = true)]
+    DoctorLoad(LoadArguments),
 }
 
 /// What to replay, and how.

@@ -8,6 +8,7 @@ pub mod command_result;
 pub mod components;
 pub mod config_schema;
 pub mod container;
+mod doctor;
 mod load;
 mod logs;
 pub mod print_config;
@@ -45,7 +46,7 @@ pub fn main() -> ExitCode {
         tell(&why);
         return ExitCode::from(MISUSED);
     }
-    if let Some(result) = arguments.command.as_ref().and_then(|command| about_config(command, &arguments.config)) {
+    if let Some(result) = arguments.command.as_ref().and_then(|command| looking(command, &arguments.config)) {
         return finish(&result);
     }
     let done = match &arguments.command {
@@ -61,8 +62,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The subcommands that only look at the config; they need no privileges.
-fn about_config(command: &Command, config: &ConfigArguments) -> Option<CommandResult> {
+/// The subcommands that only look, at the config or at the host.
+fn looking(command: &Command, config: &ConfigArguments) -> Option<CommandResult> {
     let (sources, sets) = (&config.sources, &config.sets);
     match command {
         Command::Validate => Some(validate::validate(sources, sets, &ProcessEnvironment, &COMPONENTS)),
@@ -71,6 +72,7 @@ fn about_config(command: &Command, config: &ConfigArguments) -> Option<CommandRe
         }
         Command::Components(how) if how.schema => Some(components::schema(&COMPONENTS)),
         Command::Components(_) => Some(components::components(env!("CARGO_PKG_VERSION"), &COMPONENTS)),
+        Command::Doctor(how) => Some(doctor::run(how, config)),
         _ => None,
     }
 }
@@ -80,7 +82,8 @@ fn finish(result: &CommandResult) -> ExitCode {
     if !result.messages.is_empty() {
         tell(result.messages.trim_end());
     }
-    if result.code == 0 { print(&result.output) } else { ExitCode::from(result.code) }
+    let printed = print(&result.output);
+    if result.code == 0 { printed } else { ExitCode::from(result.code) }
 }
 
 /// What a subcommand prints, or why it failed.
@@ -88,7 +91,8 @@ fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, Str
     match command {
         Command::Container(which) => container::run(&which.target()),
         Command::Replay(arguments) => replay::run(arguments, config),
-        Command::Validate | Command::PrintConfig(_) | Command::Components(_) => Ok(String::new()),
+        Command::DoctorLoad(which) => doctor::work(which),
+        Command::Validate | Command::PrintConfig(_) | Command::Components(_) | Command::Doctor(_) => Ok(String::new()),
     }
 }
 

@@ -32,6 +32,23 @@ pub fn with_names(identity: &Identity<'_>) -> Resource {
     resource
 }
 
+/// Every runtime that can be asked, and what it says of itself; `None`: no socket or store of it was found.
+pub fn runtimes() -> Vec<(&'static str, Option<Result<String, String>>)> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let greet = |name: RuntimeName| {
+        // some clients want to be made inside a runtime
+        runtime.block_on(async {
+            let catalog = runtimes::open(name, None, Vec::new().into())()?;
+            let greeted = timeout(LOOK_WAIT, catalog.greet()).await;
+            Some(
+                greeted
+                    .map_or_else(|_| Err("it does not answer".to_owned()), |said| said.map_err(|why| why.to_string())),
+            )
+        })
+    };
+    RuntimeName::ALL.into_iter().map(|name| (name.name(), greet(name))).collect()
+}
+
 async fn names_of(container: &super::grammar::Container<'_>) -> Option<Names> {
     let labels: Arc<[String]> = Vec::new().into();
     for name in RuntimeName::ALL {

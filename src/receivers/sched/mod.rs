@@ -9,6 +9,7 @@ mod clock;
 mod contexts;
 mod driver;
 mod loss_log;
+mod meter;
 mod reader;
 mod settings;
 mod start;
@@ -16,6 +17,7 @@ mod targets;
 mod totals;
 mod wire;
 
+pub use meter::{CgroupReading, CpuHierarchy, Memory, Meter, Offers, Reading, cpu_hierarchy};
 pub use settings::{SchedSettings, Select, Selection};
 pub use start::SchedReceiver;
 

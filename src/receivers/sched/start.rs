@@ -131,7 +131,7 @@ fn interval_ns(rate: u32) -> u64 {
     if rate == 0 { 0 } else { 1_000_000_000 / u64::from(rate) }
 }
 
-fn load(
+pub(super) fn load(
     settings: &SchedSettings,
     selection: &Selection,
     hierarchy: &Hierarchy,

@@ -46,6 +46,13 @@ impl DriverError {
         Self { message: format!("receivers::sched::btf: {} cannot be read as BTF: {error}", file.display()) }
     }
 
+    pub(super) fn no_task_storage() -> Self {
+        Self {
+            message: "this kernel has no BPF task storage for tracing programs; Linux 5.13 and later have it"
+                .to_owned(),
+        }
+    }
+
     pub(super) fn load(error: &libbpf_rs::Error) -> Self {
         let mut message = format!("the BPF programs could not be loaded: {error:#}");
         let missing = missing_capabilities();

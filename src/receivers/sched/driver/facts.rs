@@ -19,6 +19,8 @@ pub(crate) struct KernelFacts {
     pub task_iterator: bool,
     /// The functions that our throttle hooks attach to are there.
     pub throttle_functions: bool,
+    /// Tracing programs may keep storage in tasks.
+    pub task_storage: bool,
     /// `sched_info` is there.
     pub sched_info: bool,
 }
@@ -50,6 +52,7 @@ impl KernelFacts {
             task_throttled: has_member(btf, "task_struct", "throttled"),
             task_iterator: has_function(btf, "bpf_iter_task_new"),
             throttle_functions: has_function(btf, "tg_throttle_down") && has_function(btf, "tg_unthrottle_up"),
+            task_storage: has_member(btf, "task_struct", "bpf_storage"),
             sched_info: has_member(btf, "sched_info", "last_queued"),
         }
     }

@@ -95,6 +95,9 @@ impl<'a> Driver<'a> {
             None => Btf::from_vmlinux().map_err(|error| DriverError::no_btf(&error))?,
         };
         let facts = KernelFacts::read(&btf);
+        if !facts.task_storage {
+            return Err(DriverError::no_task_storage());
+        }
         let place = storage.first.insert(MaybeUninit::uninit());
         if facts.throttle_clock {
             return Self::attempt(place, load, facts, ThrottleSource::Kernel);

@@ -1,0 +1,212 @@
+//! Two moments become rows: what grew on our side and on the kernel's.
+
+use std::collections::HashMap;
+
+use super::kernel::{Accounts, CgroupCounters, TaskCounters, all_switches};
+use super::row::{self, Row};
+use super::{Group, Kind};
+use crate::model::{CgroupTotals, SchedState};
+use crate::receivers::sched::{Meter, Offers, Reading};
+
+/// Cgroups of the host, beside our own, that are compared.
+const OTHERS: usize = 3;
+/// A cgroup of the host that used less than this says nothing, ns.
+const OTHERS_LEAST_NS: u64 = 200_000_000;
+
+/// All counters of both sides, read together.
+pub(super) struct Moment {
+    reading: Reading,
+    /// Middle of `ctxt` before and after our own reading.
+    switches: Option<f64>,
+    kernel: HashMap<String, (CgroupCounters, TaskCounters)>,
+}
+
+impl Moment {
+    /// Reads.
+    pub(super) fn take(meter: &mut Meter<'_>, accounts: &Accounts, groups: &[Group]) -> Result<Self, String> {
+        let before = all_switches();
+        let reading = meter.read()?;
+        let after = all_switches();
+        let switches = before.zip(after).map(|(before, after)| (before as f64 + after as f64) / 2.0);
+        let mut kernel: HashMap<String, (CgroupCounters, TaskCounters)> = HashMap::new();
+        let ours = groups.iter().flat_map(|group| [Some(&group.path), group.other.as_ref()].into_iter().flatten());
+        for path in ours {
+            kernel.insert(path.clone(), (accounts.read(path), accounts.tasks(path)));
+        }
+        for path in reading.cgroups.iter().filter_map(|cgroup| cgroup.path.as_deref()) {
+            kernel.entry(path.to_owned()).or_insert_with(|| (accounts.read(path), TaskCounters::default()));
+        }
+        Ok(Self { reading, switches, kernel })
+    }
+
+    fn totals(&self, path: &str) -> Option<&CgroupTotals> {
+        let found = self.reading.cgroups.iter().find(|cgroup| cgroup.path.as_deref() == Some(path))?;
+        Some(&found.totals)
+    }
+
+    fn kernel(&self, path: &str) -> (CgroupCounters, TaskCounters) {
+        self.kernel.get(path).copied().unwrap_or_default()
+    }
+}
+
+/// Both moments, and the growth from one to the other.
+struct Window<'a> {
+    before: &'a Moment,
+    after: &'a Moment,
+}
+
+impl Window<'_> {
+    /// Seconds in a state.
+    fn time(&self, path: &str, state: SchedState) -> Option<f64> {
+        let after = self.after.totals(path)?.times.get(state)?;
+        let before = self.before.totals(path).and_then(|totals| totals.times.get(state)).unwrap_or(0);
+        Some((after as f64 - before as f64) / 1e9)
+    }
+
+    fn times(&self, path: &str, states: &[SchedState]) -> f64 {
+        states.iter().filter_map(|state| self.time(path, *state)).sum()
+    }
+
+    fn count(&self, path: &str, of: fn(&CgroupTotals) -> u64) -> f64 {
+        let at = |moment: &Moment| moment.totals(path).map_or(0, of) as f64;
+        at(self.after) - at(self.before)
+    }
+
+    /// Growth of a cgroup's own counter, in seconds.
+    fn kernel(&self, path: &str, of: fn(&CgroupCounters) -> Option<u64>) -> Option<f64> {
+        let after = of(&self.after.kernel(path).0)?;
+        let before = of(&self.before.kernel(path).0).unwrap_or(0);
+        Some((after as f64 - before as f64) / 1e9)
+    }
+
+    /// Growth of the tasks' counters; moved ones are where they are now.
+    fn tasks(&self, group: &Group, of: fn(&TaskCounters) -> u64) -> f64 {
+        let at = |moment: &Moment| {
+            let here = moment.kernel(&group.path).1;
+            let away = match (&group.other, group.part.kind) {
+                (Some(other), Kind::Moved) => moment.kernel(other).1,
+                _ => TaskCounters::default(),
+            };
+            of(&here.plus(away)) as f64
+        };
+        at(self.after) - at(self.before)
+    }
+}
+
+/// Every row.
+pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers: Offers) -> Vec<Row> {
+    let window = Window { before, after };
+    let mut rows = Vec::new();
+    for group in groups {
+        of_group(&window, group, offers, &mut rows);
+    }
+    others(&window, groups, &mut rows);
+    let what = "all switches, the idle tasks' included (/proc/stat ctxt)";
+    rows.push(match after.switches.zip(before.switches) {
+        Some((after_all, before_all)) => {
+            let ours = (after.reading.switches - before.reading.switches) as f64;
+            Row::compared("host", what, "switches", (ours, after_all - before_all), row::ALL_SWITCHES)
+        }
+        None => Row::not_compared("host", what, "/proc/stat has no ctxt"),
+    });
+    rows
+}
+
+fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
+    let whose = group.part.whose;
+    let mut paths = vec![group.path.as_str()];
+    if group.part.kind == Kind::Moved {
+        paths.extend(group.other.as_deref());
+    }
+    running(window, whose, &paths, rows);
+    if group.part.kind == Kind::Short {
+        return;
+    }
+    let sum = |of: &dyn Fn(&str) -> f64| paths.iter().map(|path| of(path)).sum::<f64>();
+    let waiting = sum(&|path| window.times(path, &[SchedState::Waiting, SchedState::Throttled]));
+    let delay = window.tasks(group, |tasks| tasks.delay_ns) / 1e9;
+    rows.push(Row::compared(whose, "waiting + throttled (schedstat)", "s", (waiting, delay), row::WAITING));
+    let voluntary = sum(&|path| window.count(path, |totals| totals.voluntary));
+    let kernel = window.tasks(group, |tasks| tasks.voluntary);
+    rows.push(Row::compared(whose, "voluntary (status)", "switches", (voluntary, kernel), row::TASK_SWITCHES));
+    let involuntary = sum(&|path| window.count(path, |totals| totals.involuntary));
+    let kernel = window.tasks(group, |tasks| tasks.involuntary);
+    rows.push(Row::compared(whose, "involuntary (status)", "switches", (involuntary, kernel), row::TASK_SWITCHES));
+    let lived = sum(&|path| window.times(path, &SchedState::ALL));
+    let tasks = window.after.kernel(&group.path).1.plus(match (&group.other, group.part.kind) {
+        (Some(other), Kind::Moved) => window.after.kernel(other).1,
+        _ => TaskCounters::default(),
+    });
+    let length = window.after.reading.at.since(window.before.reading.at) as f64 / 1e9 * tasks.tasks as f64;
+    rows.push(Row::compared(whose, "all states together (time passed)", "s", (lived, length), row::LIFETIME));
+    if group.part.quota_percent.is_some() {
+        throttled(window, group, offers, rows);
+    }
+}
+
+/// Of each cgroup, and of both together where a task moves between them.
+fn running(window: &Window<'_>, whose: &str, paths: &[&str], rows: &mut Vec<Row>) {
+    let pairs: Option<Vec<(f64, f64)>> = paths
+        .iter()
+        .map(|path| {
+            let kernel = window.kernel(path, |cgroup| cgroup.usage_ns)?;
+            Some((window.times(path, &[SchedState::Running]), kernel))
+        })
+        .collect();
+    let what = "running (the cgroup's CPU usage)";
+    let Some(pairs) = pairs else {
+        return rows.push(Row::not_compared(whose, what, "no usage in the cgroup's files"));
+    };
+    let both = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    rows.push(Row::compared(whose, what, "s", both, row::RUNNING));
+    if pairs.len() > 1 {
+        for pair in pairs {
+            let what = "running, in one of both cgroups";
+            rows.push(Row::compared(whose, what, "s", pair, row::RUNNING_OF_MOVED));
+        }
+    }
+}
+
+fn throttled(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
+    let whose = group.part.whose;
+    let owner = group.other.as_ref().filter(|_| group.part.kind == Kind::Inside).unwrap_or(&group.path);
+    let what = "throttled (cpu.stat)";
+    if let Some(why) = &group.no_quota {
+        rows.push(Row::not_compared(whose, what, why.as_str()));
+        return;
+    }
+    if offers.throttle_source == "none" {
+        rows.push(Row::not_compared(whose, what, "not measured on this kernel; waiting includes it"));
+        return;
+    }
+    // each group with a quota has one thread: of several on one run queue each waits out the same stay, which
+    // the kernel counts once
+    let ours = window.times(&group.path, &[SchedState::Throttled]);
+    rows.push(match window.kernel(owner, |cgroup| cgroup.throttled_ns) {
+        Some(kernel) => Row::compared(whose, what, "s", (ours, kernel), row::THROTTLED),
+        None => Row::not_compared(whose, what, "no throttled time in cpu.stat"),
+    });
+    if let Some(kernel) = window.kernel(&group.path, |cgroup| cgroup.throttled_clock_ns) {
+        rows.push(Row::compared(whose, "throttled (cpu.stat.local)", "s", (ours, kernel), row::THROTTLED_CLOCK));
+    }
+}
+
+/// The host's own cgroups that used most, those without any below them.
+fn others(window: &Window<'_>, groups: &[Group], rows: &mut Vec<Row>) {
+    let paths: Vec<&str> = window.after.reading.cgroups.iter().filter_map(|cgroup| cgroup.path.as_deref()).collect();
+    let is_leaf =
+        |path: &str| !paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')));
+    let is_ours = |path: &str| groups.iter().any(|group| group.path == path || group.other.as_deref() == Some(path));
+    let mut used: Vec<(f64, &str)> = paths
+        .iter()
+        .filter(|path| **path != "/" && is_leaf(path) && !is_ours(path) && window.before.kernel.contains_key(**path))
+        .filter_map(|path| Some((window.kernel(path, |cgroup| cgroup.usage_ns)?, *path)))
+        .filter(|(seconds, _)| *seconds * 1e9 > OTHERS_LEAST_NS as f64)
+        .collect();
+    used.sort_by(|left, right| right.0.total_cmp(&left.0));
+    for (kernel, path) in used.into_iter().take(OTHERS) {
+        let ours = window.times(path, &[SchedState::Running]);
+        // they do not rest at the readings: both sides may be a tick apart on each CPU
+        rows.push(Row::compared(path, "running (the cgroup's CPU usage)", "s", (ours, kernel), row::BUSY));
+    }
+}
