@@ -1,9 +1,9 @@
 # Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
-.PHONY: help run build test bench static clean
+.PHONY: help run build test test-kernels bench static clean
 .DEFAULT_GOAL := help
 
 help: ## This list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 run: ## Build in release mode and run the agent with the embedded default config; OTEL_EXPORTER_OTLP_* pass through
 	@.ci/agent run
@@ -13,6 +13,9 @@ build: ## Build the release binary and say where it is
 
 test: ## Run every check and test; what this machine cannot run is listed at the end
 	@.ci/test
+
+test-kernels: ## Boot all kernels and flavours, compare every number there, and write the README's table; some minutes
+	@.ci/agent kernels
 
 bench: ## Measure what the agent costs beside an empty program and peers; about ten minutes
 	@.ci/agent bench

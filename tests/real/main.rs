@@ -9,6 +9,7 @@ mod access_models;
 mod attached;
 mod config_agrees;
 mod faults;
+mod kernels;
 mod parts_speak;
 mod quota;
 mod schema;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use needs::Need::{Btf, Collector, Jaeger, JsonSchema, Podman, Root};
+use needs::Need::{Btf, Collector, Emulator, Jaeger, Podman, Root};
 use needs::Test;
 
 const TESTS: &[Test] = &[
@@ -35,6 +37,8 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Podman, Jaeger],
         attached::a_request_tells_what_it_suffered,
     ),
+    ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
+    ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Jaeger,
     /// Python's validator of JSON Schema.
     JsonSchema,
+    /// What boots other kernels.
+    Emulator,
 }
 
 impl Need {
@@ -33,17 +35,23 @@ impl Need {
             Self::Podman => (has_podman(), "needs podman, crun and a static /bin/busybox".to_owned()),
             Self::Collector => (part("collector").is_ok(), part("collector").err().unwrap_or_default()),
             Self::JsonSchema => (has_json_schema(), "needs python3-jsonschema".to_owned()),
+            Self::Emulator => (has_emulator(), "needs qemu-system-x86_64, cpio and a static /bin/busybox".to_owned()),
             Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
         };
         (!met).then_some(remedy)
     }
 }
 
+fn runs(program: &str) -> bool {
+    let status = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn has_emulator() -> bool {
+    runs("qemu-system-x86_64") && runs("cpio") && runs("strip") && fs::metadata("/bin/busybox").is_ok()
+}
+
 fn has_podman() -> bool {
-    let runs = |program: &str| {
-        let status = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
     runs("podman") && runs("crun") && fs::metadata("/bin/busybox").is_ok()
 }
 

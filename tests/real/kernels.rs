@@ -1,0 +1,218 @@
+//! `schedscope doctor --verify` on this machine's kernel, and on others that are booted under emulation: every
+//! number agrees with the kernel's own.
+//!
+//! `make test-kernels` runs all flavours and writes the README's table (SCHEDSCOPE_KERNELS=all, UPDATE=1).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::support::folder;
+
+/// A kernel: Debian's suite and flavour, and what is added to its command line.
+struct Kernel {
+    suite: &'static str,
+    flavour: &'static str,
+    append: &'static str,
+}
+
+const fn kernel(suite: &'static str, flavour: &'static str, append: &'static str) -> Kernel {
+    Kernel { suite, flavour, append }
+}
+
+/// Those of every `make test`.
+const SHORT: [Kernel; 4] = [
+    kernel("bullseye", "cloud-amd64", ""),
+    kernel("bookworm", "cloud-amd64", ""),
+    kernel("trixie", "cloud-amd64", ""),
+    kernel("sid", "cloud-amd64", ""),
+];
+
+/// The rest of `make test-kernels`.
+const LONG: [Kernel; 6] = [
+    kernel("bookworm", "rt-amd64", ""),
+    kernel("bookworm", "cloud-amd64", "preempt=full"),
+    kernel("trixie", "rt-amd64", ""),
+    kernel("trixie", "cloud-amd64", "preempt=full"),
+    kernel("trixie", "cloud-amd64", "preempt=lazy"),
+    kernel("sid", "rt-amd64", ""),
+];
+
+/// Emulated at a time; more only wait for each other.
+const AT_ONCE: usize = 2;
+const SECONDS: &str = "2";
+
+/// On this machine.
+pub(crate) fn this_one_agrees() -> Result<()> {
+    let output = Command::new(env!("CARGO_BIN_EXE_schedscope")).args(["doctor", "--verify", "5"]).output()?;
+    print!("{}", indented(&output.stdout));
+    ensure!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    let left = fs::read_dir("/sys/fs/cgroup/cpu").into_iter().chain(fs::read_dir("/sys/fs/cgroup")).flatten();
+    let left = left.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("schedscope-doctor"));
+    ensure!(left.count() == 0, "the load's cgroups are still there");
+    Ok(())
+}
+
+/// What one kernel showed.
+struct Seen {
+    name: String,
+    report: Value,
+}
+
+/// On the others.
+pub(crate) fn others_agree() -> Result<()> {
+    let folder = folder()?;
+    let program = folder.path().join("schedscope");
+    // debug information is most of it, and all of it goes into a file system in emulated memory
+    let strip = Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_schedscope")).status()?;
+    ensure!(strip.success(), "strip: {strip}");
+    let is_whole = std::env::var("SCHEDSCOPE_KERNELS").is_ok_and(|value| value == "all");
+    let kernels: Vec<&Kernel> = SHORT.iter().chain(LONG.iter().filter(|_| is_whole)).collect();
+    let queue = Mutex::new((0..kernels.len()).collect::<Vec<_>>());
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(at) =
+                    queue.lock().ok().and_then(|mut queue| (!queue.is_empty()).then(|| queue.remove(0)))
+                {
+                    let seen = kernels[at].verify(&program);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((at, seen));
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_default();
+    results.sort_by_key(|(at, _)| *at);
+    let mut rows = Vec::new();
+    for (at, seen) in results {
+        let seen = seen.with_context(|| kernels[at].name())?;
+        println!("  {}: {}", seen.name, summary(&seen.report));
+        judge(kernels[at], &seen)?;
+        rows.push(row(&seen));
+    }
+    if is_whole {
+        table(&rows)?;
+    }
+    Ok(())
+}
+
+impl Kernel {
+    fn name(&self) -> String {
+        format!("{} {} {}", self.suite, self.flavour, self.append).trim_end().to_owned()
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        let get = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/get");
+        let output = Command::new(get).args([self.suite, self.flavour]).stderr(Stdio::inherit()).output()?;
+        ensure!(output.status.success(), "the kernel could not be fetched: {}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+    }
+
+    fn verify(&self, program: &Path) -> Result<Seen> {
+        let boot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/boot");
+        let command = format!("uname -r; schedscope doctor --verify {SECONDS} --json");
+        let output = Command::new(boot)
+            .args(["--timeout", "240", "--append", self.append, "--file"])
+            .arg(program)
+            .arg(self.path()?)
+            .arg(command)
+            .output()?;
+        let text = told(&output);
+        let (Some(begin), Some(end)) = (text.find("\n{"), text.rfind('}')) else { bail!("no report: {text}") };
+        let report = serde_json::from_str(&text[begin..=end]).with_context(|| text.clone())?;
+        let release = text[..begin].trim();
+        Ok(Seen { name: format!("{release} {}", self.append).trim_end().to_owned(), report })
+    }
+}
+
+fn told(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Kernels without task storage say so; all others agree.
+fn judge(kernel: &Kernel, seen: &Seen) -> Result<()> {
+    let findings = seen.report["findings"].as_array().context("no findings")?;
+    let programs = findings.iter().find(|finding| finding["about"] == "programs").context("no programs")?;
+    if kernel.suite == "bullseye" {
+        let found = programs["found"].as_str().unwrap_or_default();
+        ensure!(found.contains("no BPF task storage"), "5.10 refuses in other words: {programs}");
+        return Ok(());
+    }
+    ensure!(programs["grade"] == "ok", "{}: {programs:#}", seen.name);
+    let rows = seen.report["verify"].as_array().context("nothing was verified")?;
+    ensure!(rows.len() > 35, "{}: only {} rows", seen.name, rows.len());
+    let off: Vec<&Value> =
+        rows.iter().filter(|row| row["outcome"]["within"] == false || row["outcome"]["failed"].is_string()).collect();
+    ensure!(off.is_empty(), "{}: {off:#?}", seen.name);
+    let quota = rows.iter().find(|row| row["what"] == "throttled (cpu.stat)").context("no row of a quota")?;
+    ensure!(quota["outcome"]["ours"].is_number(), "{}: {quota}", seen.name);
+    Ok(())
+}
+
+/// The largest deviation of the rows that begin so, in percent of the kernel's.
+fn worst(report: &Value, begins: &str) -> String {
+    let rows = report["verify"].as_array().cloned().unwrap_or_default();
+    let off = |row: &Value| {
+        let (ours, kernel) = (row["outcome"]["ours"].as_f64()?, row["outcome"]["kernel"].as_f64()?);
+        let is_it = row["what"].as_str().is_some_and(|what| what.starts_with(begins));
+        is_it.then(|| if ours == kernel { 0.0 } else { (ours - kernel).abs() / kernel.abs().max(1e-9) * 100.0 })
+    };
+    let worst = rows.iter().filter_map(off).fold(None, |worst: Option<f64>, off| Some(worst.unwrap_or(0.0).max(off)));
+    worst.map_or_else(|| "n/a".to_owned(), |worst| if worst == 0.0 { "0".to_owned() } else { format!("{worst:.3} %") })
+}
+
+const COLUMNS: [(&str, &str); 6] = [
+    ("running", "running (the"),
+    ("waiting + throttled", "waiting"),
+    ("throttled", "throttled (cpu.stat)"),
+    ("voluntary", "voluntary"),
+    ("involuntary", "involuntary"),
+    ("all switches", "all switches"),
+];
+
+fn summary(report: &Value) -> String {
+    COLUMNS.map(|(name, begins)| format!("{name} off by {}", worst(report, begins))).join(", ")
+}
+
+fn row(seen: &Seen) -> String {
+    let found = |about: &str| {
+        let findings = seen.report["findings"].as_array().cloned().unwrap_or_default();
+        let found = findings.iter().find(|finding| finding["about"] == about);
+        found.and_then(|found| found["found"].as_str()).unwrap_or("n/a").to_owned()
+    };
+    if seen.report["verify"].is_null() {
+        return format!("| {} | refused: {} |{}", seen.name, found("programs"), " |".repeat(COLUMNS.len()));
+    }
+    let source = found("throttled time");
+    let source = source.rsplit_once("(source ").map_or("none", |(_, word)| word.trim_end_matches(')'));
+    let cells = COLUMNS.map(|(_, begins)| worst(&seen.report, begins)).join(" | ");
+    format!("| {} | {source} | {cells} |", seen.name)
+}
+
+/// Writes the README's table, between its marks.
+fn table(rows: &[String]) -> Result<()> {
+    let names = COLUMNS.map(|(name, _)| name).join(" | ");
+    let rule = "---|".repeat(COLUMNS.len() + 2);
+    let text = format!("| kernel | throttled from | {names} |\n|{rule}\n{}\n", rows.join("\n"));
+    println!("{text}");
+    if std::env::var_os("UPDATE").is_none() {
+        return Ok(());
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = fs::read_to_string(path)?;
+    let (before, rest) = readme.split_once("<!-- kernels: written by `make test-kernels` -->\n").context("no mark")?;
+    let (_, after) = rest.split_once("<!-- end -->").context("no end mark")?;
+    let mark = "<!-- kernels: written by `make test-kernels` -->";
+    Ok(fs::write(path, format!("{before}{mark}\n\n{text}\n<!-- end -->{after}"))?)
+}
+
+fn indented(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).lines().map(|line| format!("  {line}\n")).collect()
+}
