@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use super::container::Target;
 use super::doctor::{DoctorArguments, LoadArguments};
 use super::print_config::{Format, PrintOptions};
+use super::record::RecordArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +21,7 @@ Examples:
   schedscope container --pid 4711                   what would this process be called
   schedscope doctor                                 what this host allows, what is missing
   schedscope doctor --verify                        our numbers beside the kernel's own
+  schedscope record -o run.sched --for 10s          raw events into a file
   schedscope replay trace.txt --format summary      what each thread came to
 
 Exit codes: 0 ok, 1 the config or the start failed, 2 a wrong command line.
@@ -64,6 +66,8 @@ pub(super) enum Command {
     Container(ContainerArguments),
     /// Run a recording, or the text of ftrace, trace-cmd report or perf script, through the pipelines
     Replay(ReplayArguments),
+    /// Record the scheduler's events into a file, for replay; needs root and tracefs, not BPF
+    Record(RecordArguments),
     /// Say what this host allows us to measure, what is missing and how to get it
     Doctor(DoctorArguments),
     /// A worker of `doctor --verify`

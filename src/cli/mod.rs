@@ -12,6 +12,7 @@ mod doctor;
 mod load;
 mod logs;
 pub mod print_config;
+mod record;
 pub mod reference;
 pub mod replay;
 mod run;
@@ -91,6 +92,7 @@ fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, Str
     match command {
         Command::Container(which) => container::run(&which.target()),
         Command::Replay(arguments) => replay::run(arguments, config),
+        Command::Record(how) => record::run(how),
         Command::DoctorLoad(which) => doctor::work(which),
         Command::Validate | Command::PrintConfig(_) | Command::Components(_) | Command::Doctor(_) => Ok(String::new()),
     }

@@ -19,15 +19,20 @@ pub(super) fn judge(seen: &Seen) -> Vec<Finding> {
     findings
 }
 
+/// The tracefs backend can take the place of BPF: it needs root and a mount.
+fn has_text(seen: &Seen) -> bool {
+    seen.tracefs.is_some() && seen.capabilities.sys_admin && seen.lockdown.as_deref().is_none_or(|word| word == "none")
+}
+
 fn btf(seen: &Seen) -> Finding {
     let path = seen.btf_path.display();
     match &seen.btf {
         Ok(bytes) => Finding::ok("BTF", format!("{path}, {:.1} MB", *bytes as f64 / 1e6)),
-        Err(why) => Finding::missing(
-            "BTF",
-            format!("{path}: {why}"),
-            "a kernel with CONFIG_DEBUG_INFO_BTF has it (in a container: mount the host's /sys/kernel/btf); or name a BTF file in receivers::sched::btf",
-        ),
+        Err(why) => {
+            let remedy = "a kernel with CONFIG_DEBUG_INFO_BTF has it (in a container: mount the host's /sys/kernel/btf); or name a BTF file in receivers::sched::btf";
+            let found = format!("{path}: {why}");
+            if has_text(seen) { Finding::less("BTF", found, remedy) } else { Finding::missing("BTF", found, remedy) }
+        }
     }
 }
 
@@ -67,6 +72,10 @@ fn programs(seen: &Seen) -> Finding {
             } else {
                 "see what is missing above; where nothing is, this kernel refuses the programs: report it with this text"
             };
+            if has_text(seen) {
+                let found = format!("{why}; the tracefs backend is used: without throttled and stolen time");
+                return Finding::less("programs", found, remedy);
+            }
             Finding::missing("programs", why.as_str(), remedy)
         }
     }
@@ -176,7 +185,7 @@ fn names(seen: &Seen) -> Finding {
             "a container's own: processes outside it cannot be named",
             "hostPID: true in Kubernetes, --pid=host with docker and podman",
         ),
-        _ if !(has.sys_ptrace && has.dac_read_search) && !has.sys_admin => Finding::less(
+        _ if !(has.sys_admin || (has.sys_ptrace && has.dac_read_search)) => Finding::less(
             "pid namespace",
             "the host's, but other users' processes cannot be looked into",
             "give CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH too",
@@ -210,7 +219,13 @@ fn runtimes(seen: &Seen) -> Finding {
 
 fn tracefs(seen: &Seen) -> Finding {
     match &seen.tracefs {
+        Some(path) if seen.programs.is_err() => Finding::ok("tracefs", path.display().to_string()),
         Some(path) => Finding::ok("tracefs", format!("{} (not needed)", path.display())),
+        None if seen.programs.is_err() => Finding::less(
+            "tracefs",
+            "not mounted: it could take the place of BPF here",
+            "mount -t tracefs none /sys/kernel/tracing",
+        ),
         None => Finding::ok("tracefs", "not mounted (not needed)"),
     }
 }
@@ -279,6 +294,18 @@ mod tests {
         assert!(grade(&seen, "cgroups").1.contains("/sys/fs/cgroup"));
         seen.sched_ext = Some(("enabled".into(), "lavd".into()));
         assert!(grade(&seen, "sched_ext").1.contains("lavd"));
+    }
+
+    #[test]
+    fn text_takes_the_place_of_bpf() {
+        let mut seen = good();
+        seen.programs = Err("this kernel has no BPF task storage".into());
+        assert_eq!(grade(&seen, "programs").0, Grade::Missing);
+        seen.capabilities.sys_admin = true;
+        assert_eq!(grade(&seen, "programs").0, Grade::Less);
+        seen.tracefs = None;
+        assert_eq!(grade(&seen, "programs").0, Grade::Missing);
+        assert!(grade(&seen, "tracefs").1.contains("mount -t tracefs"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod process;
 
 pub use cgroup::{CpuStat, Pressure, quota_v2};
 pub use cpus::CpuList;
-pub use process::{SchedStat, TaskSwitches, context_switches};
+pub use process::{SchedStat, TaskSwitches, context_switches, steal_ticks};
 
 /// The active value of `/sys/kernel/security/lockdown`, the one in brackets: `none`, `integrity`,
 /// `confidentiality`.

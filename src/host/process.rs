@@ -47,6 +47,11 @@ pub fn context_switches(text: &str) -> Option<u64> {
     field(text, "ctxt")
 }
 
+/// Time that the hypervisor took from all CPUs since boot, in clock ticks: the eighth number of `/proc/stat`.
+pub fn steal_ticks(text: &str) -> Option<u64> {
+    text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().nth(7)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +61,8 @@ mod tests {
         let read = |path: &str| std::fs::read_to_string(path).unwrap();
         assert!(context_switches(&read("/proc/stat")).is_some_and(|count| count > 0));
         assert!(TaskSwitches::parse(&read("/proc/self/status")).is_some());
+        assert_eq!(steal_ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n"), Some(8));
+        assert_eq!(steal_ticks("cpu  1 2 3 4\n"), None);
         assert_eq!(context_switches("cpu 1 2\nctxtx 4\nctxt 99\n"), Some(99));
         let stat = SchedStat { run_ns: 12, run_delay_ns: 34, slices: 5 };
         assert_eq!(SchedStat::parse("12 34 5\n"), Some(stat));

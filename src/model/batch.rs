@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::cycle::Cycle;
+use super::limits::HostCounters;
 use super::loss::Losses;
 use super::owner::Owner;
 use super::task::{CgroupFacts, CgroupKey, Process, ProcessKey};
@@ -23,6 +24,8 @@ pub struct Wants {
     pub run_histogram: bool,
     /// Histograms of blocks.
     pub block_histogram: bool,
+    /// Quotas, pressure and steal, from files.
+    pub limits: bool,
 }
 
 impl Wants {
@@ -34,6 +37,7 @@ impl Wants {
             contexts: self.contexts || other.contexts,
             run_histogram: self.run_histogram || other.run_histogram,
             block_histogram: self.block_histogram || other.block_histogram,
+            limits: self.limits || other.limits,
         }
     }
 }
@@ -68,6 +72,8 @@ pub struct Collection {
     pub losses: Losses,
     /// Context switches of all CPUs since the agent began to watch, idle tasks' apart, where counted.
     pub switches: Option<u64>,
+    /// What the host tells of itself, where asked for.
+    pub host: HostCounters,
 }
 
 /// One batch. Cycles of one thread are in order of time; across threads they are not.

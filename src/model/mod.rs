@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod cycle;
 pub mod histogram;
+pub mod limits;
 pub mod loss;
 pub mod owner;
 pub mod resource;
@@ -18,6 +19,7 @@ pub use cycle::{
     BlockState, Context, ContextSource, Culprit, CulpritKind, Cycle, Interval, IntervalKind, Reasons, RunEnd, Waker,
 };
 pub use histogram::Histogram;
+pub use limits::{HostCounters, Limits, PressureTime, Quota};
 pub use loss::{LossReason, Losses};
 pub use owner::{Owner, OwnerKind};
 pub use resource::{Resource, Value};

@@ -1,6 +1,7 @@
 //! What a cgroup's threads did in all, as the kernel's own per-task counters say.
 
 use super::histogram::Histogram;
+use super::limits::Limits;
 
 /// Where a thread's time can be; the values of the attribute `linux.sched.state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -118,4 +119,6 @@ pub struct CgroupTotals {
     pub starving_threads: u32,
     /// Threads that live in the cgroup at the time of the read.
     pub threads: u32,
+    /// Quotas and pressure, where asked for.
+    pub limits: Limits,
 }

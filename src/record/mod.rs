@@ -1,4 +1,5 @@
-//! Raw scheduler events in a file of our own, and the reading of every input that replay takes.
+//! Raw scheduler events in a file of our own, the reading of every input that replay takes, and the batches that
+//! come of them ([`Feed`]).
 //!
 //! A file is a head, then blocks that each stand alone: compressed, counted, with checksums. What is cut
 //! off or damaged costs the blocks it touches and no more. Memory does not grow with the file's length.
@@ -15,7 +16,9 @@
 
 mod block;
 mod facts;
+mod feed;
 mod input;
+mod ledger;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ mod wire;
 mod writer;
 
 pub use facts::Facts;
+pub use feed::{Feed, FeedSettings, Unowned};
 pub use input::{Chunk, Input, InputKind, Place};
 pub use reader::{Damage, Part, Reader};
 pub use wire::Entry;

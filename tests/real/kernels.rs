@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::support::folder;
+use crate::support::{close, folder};
 
 /// A kernel: Debian's suite and flavour, and what is added to its command line.
 struct Kernel {
@@ -57,6 +57,43 @@ pub(crate) fn this_one_agrees() -> Result<()> {
     Ok(())
 }
 
+/// Without task storage the text of tracefs takes the place of BPF: a busy loop's seconds come out of it.
+pub(crate) fn the_oldest_is_measured_by_text() -> Result<()> {
+    let folder = folder()?;
+    let program = stripped(folder.path())?;
+    let config = "{receivers: {sched: {collection_interval: 1s}}, processors: {container: {}, sched_metrics: {}}, \
+        exporters: {file: {path: /tmp/out}}, service: {pipelines: {metrics: {receivers: [sched], \
+        processors: [container, sched_metrics], exporters: [file]}}}}";
+    let usage = "sed -n 's/^usage_usec /usage /p' /sys/fs/cgroup/load.service/cpu.stat";
+    let command = format!(
+        "mkdir /sys/fs/cgroup/load.service; schedscope --config 'yaml:{config}' >/tmp/log 2>&1 & agent=$!\n\
+         until grep -q 'is ready' /tmp/log; do sleep 0.1; kill -0 $agent || {{ cat /tmp/log; exit 1; }}; done\n\
+         sh -c 'echo $$ >/sys/fs/cgroup/load.service/cgroup.procs; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'\n\
+         sleep 2; {usage}; kill -INT $agent; wait $agent; echo code $?; ls /sys/kernel/tracing/instances; \
+         grep 'backend' /tmp/log; echo; tail -n 1 /tmp/out"
+    );
+    let output = boot(&program, &kernel("bullseye", "cloud-amd64", ""), &command)?;
+    let text = told(&output);
+    ensure!(text.contains("tracefs backend") && text.contains("code 0"), "{text}");
+    ensure!(!text.contains("schedscope-"), "the trace instance is still there: {text}");
+    let usage = text.lines().find_map(|line| line.strip_prefix("usage ")?.parse::<f64>().ok()).context("usage")? / 1e6;
+    let metrics: Value =
+        serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default()).with_context(|| text.clone())?;
+    let running = running_of(&metrics, "load.service").with_context(|| text.clone())?;
+    // our stamps are later than the run queue's clock at each switch, and emulation is slow
+    close("running of a unit by text (its cpu.stat)", running, usage, 0.05, 0.02)
+}
+
+/// Running seconds of a systemd unit.
+fn running_of(metrics: &Value, unit: &str) -> Option<f64> {
+    let resources = metrics["resourceMetrics"].as_array()?;
+    let resource = resources.iter().find(|resource| resource["resource"].to_string().contains(unit))?;
+    let metrics = resource["scopeMetrics"].as_array()?.iter().flat_map(|scope| scope["metrics"].as_array());
+    let time = metrics.flatten().find(|metric| metric["name"] == "linux.sched.time")?;
+    let points = time["sum"]["dataPoints"].as_array()?;
+    points.iter().find(|point| point["attributes"].to_string().contains("running"))?["asDouble"].as_f64()
+}
+
 /// What one kernel showed.
 struct Seen {
     name: String,
@@ -66,10 +103,7 @@ struct Seen {
 /// On the others.
 pub(crate) fn others_agree() -> Result<()> {
     let folder = folder()?;
-    let program = folder.path().join("schedscope");
-    // debug information is most of it, and all of it goes into a file system in emulated memory
-    let strip = Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_schedscope")).status()?;
-    ensure!(strip.success(), "strip: {strip}");
+    let program = stripped(folder.path())?;
     let is_whole = std::env::var("SCHEDSCOPE_KERNELS").is_ok_and(|value| value == "all");
     let kernels: Vec<&Kernel> = SHORT.iter().chain(LONG.iter().filter(|_| is_whole)).collect();
     let queue = Mutex::new((0..kernels.len()).collect::<Vec<_>>());
@@ -116,20 +150,28 @@ impl Kernel {
     }
 
     fn verify(&self, program: &Path) -> Result<Seen> {
-        let boot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/boot");
-        let command = format!("uname -r; schedscope doctor --verify {SECONDS} --json");
-        let output = Command::new(boot)
-            .args(["--timeout", "240", "--append", self.append, "--file"])
-            .arg(program)
-            .arg(self.path()?)
-            .arg(command)
-            .output()?;
+        let output = boot(program, self, &format!("uname -r; schedscope doctor --verify {SECONDS} --json"))?;
         let text = told(&output);
         let (Some(begin), Some(end)) = (text.find("\n{"), text.rfind('}')) else { bail!("no report: {text}") };
         let report = serde_json::from_str(&text[begin..=end]).with_context(|| text.clone())?;
         let release = text[..begin].trim();
         Ok(Seen { name: format!("{release} {}", self.append).trim_end().to_owned(), report })
     }
+}
+
+/// The program without debug information: that is most of it, and all goes into a file system in emulated memory.
+fn stripped(folder: &Path) -> Result<PathBuf> {
+    let program = folder.join("schedscope");
+    let strip = Command::new("strip").arg("-o").arg(&program).arg(env!("CARGO_BIN_EXE_schedscope")).status()?;
+    ensure!(strip.success(), "strip: {strip}");
+    Ok(program)
+}
+
+fn boot(program: &Path, kernel: &Kernel, command: &str) -> Result<Output> {
+    let boot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/boot");
+    let mut boot = Command::new(boot);
+    boot.args(["--timeout", "240", "--append", kernel.append, "--file"]).arg(program);
+    Ok(boot.arg(kernel.path()?).arg(command).output()?)
 }
 
 fn told(output: &Output) -> String {

@@ -12,6 +12,7 @@ mod faults;
 mod kernels;
 mod parts_speak;
 mod quota;
+mod recording;
 mod schema;
 mod short_lived;
 mod support;
@@ -26,8 +27,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use needs::Need::{Btf, Collector, Jaeger, JsonSchema, Podman, Root};
-use needs::Need::{Btf, Collector, Emulator, Jaeger, Podman, Root};
+use needs::Need::{Btf, Collector, Emulator, Jaeger, JsonSchema, Perf, Podman, Root};
 use needs::Test;
 
 const TESTS: &[Test] = &[
@@ -39,6 +39,7 @@ const TESTS: &[Test] = &[
     ),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
+    ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),
@@ -51,6 +52,9 @@ const TESTS: &[Test] = &[
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
+    ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),
+    ("recording::agrees_with_perf", &[Root, Perf], recording::agrees_with_perf),
+    ("recording::cleans_up_after_the_killed", &[Root], recording::cleans_up_after_the_killed),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

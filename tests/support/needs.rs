@@ -24,6 +24,8 @@ pub(crate) enum Need {
     JsonSchema,
     /// What boots other kernels.
     Emulator,
+    /// perf.
+    Perf,
 }
 
 impl Need {
@@ -36,6 +38,7 @@ impl Need {
             Self::Collector => (part("collector").is_ok(), part("collector").err().unwrap_or_default()),
             Self::JsonSchema => (has_json_schema(), "needs python3-jsonschema".to_owned()),
             Self::Emulator => (has_emulator(), "needs qemu-system-x86_64, cpio and a static /bin/busybox".to_owned()),
+            Self::Perf => (runs("perf"), "needs perf".to_owned()),
             Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
         };
         (!met).then_some(remedy)

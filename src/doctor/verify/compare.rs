@@ -44,6 +44,12 @@ impl Moment {
         Some(&found.totals)
     }
 
+    /// The tasks' own counts, and the idle tasks' as the switch program saw them.
+    fn all_switches(&self) -> f64 {
+        let tasks = self.reading.cgroups.iter().map(|cgroup| cgroup.totals.voluntary + cgroup.totals.involuntary);
+        (tasks.sum::<u64>() + self.reading.idle_switches) as f64
+    }
+
     fn kernel(&self, path: &str) -> (CgroupCounters, TaskCounters) {
         self.kernel.get(path).copied().unwrap_or_default()
     }
@@ -104,7 +110,7 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
     let what = "all switches, the idle tasks' included (/proc/stat ctxt)";
     rows.push(match after.switches.zip(before.switches) {
         Some((after_all, before_all)) => {
-            let ours = (after.reading.switches - before.reading.switches) as f64;
+            let ours = after.all_switches() - before.all_switches();
             Row::compared("host", what, "switches", (ours, after_all - before_all), row::ALL_SWITCHES)
         }
         None => Row::not_compared("host", what, "/proc/stat has no ctxt"),
@@ -118,8 +124,9 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
     if group.part.kind == Kind::Moved {
         paths.extend(group.other.as_deref());
     }
-    running(window, whose, &paths, rows);
-    if group.part.kind == Kind::Short {
+    let is_short = group.part.kind == Kind::Short;
+    running(window, whose, &paths, if is_short { row::RUNNING_OF_SHORT } else { row::RUNNING }, rows);
+    if is_short {
         return;
     }
     let sum = |of: &dyn Fn(&str) -> f64| paths.iter().map(|path| of(path)).sum::<f64>();
@@ -145,7 +152,7 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
 }
 
 /// Of each cgroup, and of both together where a task moves between them.
-fn running(window: &Window<'_>, whose: &str, paths: &[&str], rows: &mut Vec<Row>) {
+fn running(window: &Window<'_>, whose: &str, paths: &[&str], bound: row::Bound, rows: &mut Vec<Row>) {
     let pairs: Option<Vec<(f64, f64)>> = paths
         .iter()
         .map(|path| {
@@ -158,7 +165,7 @@ fn running(window: &Window<'_>, whose: &str, paths: &[&str], rows: &mut Vec<Row>
         return rows.push(Row::not_compared(whose, what, "no usage in the cgroup's files"));
     };
     let both = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    rows.push(Row::compared(whose, what, "s", both, row::RUNNING));
+    rows.push(Row::compared(whose, what, "s", both, bound));
     if pairs.len() > 1 {
         for pair in pairs {
             let what = "running, in one of both cgroups";

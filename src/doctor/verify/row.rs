@@ -43,11 +43,15 @@ pub(super) struct Bound {
 /// The bounds of the oracle table.
 pub(super) const RUNNING: Bound = Bound { share: 0.01, floor: 0.002 };
 pub(super) const BUSY: Bound = Bound { share: 0.01, floor: 0.03 };
+/// A process that was reaped but has yet to leave its CPU for good is booked when it does.
+pub(super) const RUNNING_OF_SHORT: Bound = Bound { share: 0.01, floor: 0.03 };
 /// At a move the kernel charges up to a tick to the cgroup that is moved to, and the move itself takes a moment.
 pub(super) const RUNNING_OF_MOVED: Bound = Bound { share: 0.01, floor: 0.05 };
 pub(super) const WAITING: Bound = Bound { share: 0.01, floor: 0.002 };
-pub(super) const THROTTLED: Bound = Bound { share: 0.05, floor: 0.002 };
-pub(super) const THROTTLED_CLOCK: Bound = Bound { share: 0.01, floor: 0.002 };
+/// The group may run out of quota as its last task falls asleep: until the period ends the kernel counts a stay
+/// that keeps nobody waiting.
+pub(super) const THROTTLED: Bound = Bound { share: 0.05, floor: 0.1 };
+pub(super) const THROTTLED_CLOCK: Bound = Bound { share: 0.01, floor: 0.1 };
 pub(super) const LIFETIME: Bound = Bound { share: 0.001, floor: 0.001 };
 pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
 pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.005, floor: 0.0 };
@@ -67,7 +71,7 @@ impl Row {
     }
 
     /// One side is not there.
-    pub(super) fn not_compared(whose: &str, what: &'static str, why: impl Into<String>) -> Self {
+    pub(in crate::doctor) fn not_compared(whose: &str, what: &'static str, why: impl Into<String>) -> Self {
         Self { whose: whose.to_owned(), what, unit: "", outcome: Outcome::NotCompared(why.into()) }
     }
 

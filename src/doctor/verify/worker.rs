@@ -129,7 +129,8 @@ fn be_restless(end: Instant) {
         turn += 1;
         // lowering it again needs a right that we may not have
         let _ = setpriority_process(None, if turn.is_multiple_of(2) { first } else { first + 3 });
-        let of = [cpus.first(), cpus.get(1).or(cpus.first())].into_iter().flatten().copied().collect::<Vec<_>>();
+        let of =
+            [cpus.first(), cpus.get(1).or_else(|| cpus.first())].into_iter().flatten().copied().collect::<Vec<_>>();
         if let Some(cpu) = of.get(turn / 2 % of.len().max(1)) {
             pin(&[*cpu]);
         }

@@ -7,6 +7,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     NumberDataPoint, Sum, metric,
 };
 
+use super::limits;
 use super::settings::{SchedMetricsSettings, Temporality};
 use crate::model::histogram::BOUNDS_NS;
 use crate::model::{CgroupTotals, Histogram, Losses, SchedState, WallNs};
@@ -82,10 +83,22 @@ impl Frame<'_> {
     }
 
     fn gauge(&self, short: &str, unit: &str, description: &str, point: (Vec<KeyValue>, Number)) -> Option<Metric> {
-        self.settings.sends(short).then(|| {
-            let data_points = vec![self.point(point.0, point.1)];
-            self.metric(short, unit, description, metric::Data::Gauge(Gauge { data_points }))
-        })
+        self.gauges(short, unit, description, vec![point])
+    }
+
+    /// Present values.
+    pub(super) fn gauges(
+        &self,
+        short: &str,
+        unit: &str,
+        description: &str,
+        points: Vec<(Vec<KeyValue>, Number)>,
+    ) -> Option<Metric> {
+        if !self.settings.sends(short) || points.is_empty() {
+            return None;
+        }
+        let data_points = points.into_iter().map(|(attributes, value)| self.point(attributes, value)).collect();
+        Some(self.metric(short, unit, description, metric::Data::Gauge(Gauge { data_points })))
     }
 
     fn histogram(&self, short: &str, description: &str, from: &Histogram) -> Option<Metric> {
@@ -149,7 +162,7 @@ pub(super) fn totals(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str)
             (vec![attribute("over", starvation)], count(u64::from(totals.starving_threads))),
         ),
     ];
-    metrics.into_iter().flatten().collect()
+    metrics.into_iter().flatten().chain(limits::of_owner(frame, &totals.limits)).collect()
 }
 
 /// The loss counter: every reason, zero included, so that an alert has a series.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Owner, OwnerKind, SchedBatch, WallNs};
+use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Limits, Owner, OwnerKind, SchedBatch, WallNs};
 
 /// Who had the CPU: id and name as they are exported.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,15 +59,21 @@ impl Series {
 
     /// Takes the newest totals of one of its cgroups, `gone` the last ones.
     fn account(&mut self, key: CgroupKey, totals: &CgroupTotals, gone: bool) {
+        let mut last = totals.clone();
+        if let Some(before) = self.live.remove(&key)
+            && last.limits == Limits::default()
+        {
+            // of a cgroup without threads the files are not read
+            last.limits = before.limits;
+        }
         if gone {
-            self.live.remove(&key);
-            let mut last = totals.clone();
             last.threads = 0;
             last.starving_threads = 0;
             last.longest_wait_ns = 0;
+            last.limits = last.limits.ended();
             add(&mut self.closed, &last);
         } else {
-            self.live.insert(key, totals.clone());
+            self.live.insert(key, last);
         }
     }
 }
@@ -88,6 +94,7 @@ pub(super) fn add(to: &mut CgroupTotals, more: &CgroupTotals) {
     to.longest_wait_ns = to.longest_wait_ns.max(more.longest_wait_ns);
     to.starving_threads += more.starving_threads;
     to.threads += more.threads;
+    to.limits.merge(&more.limits);
 }
 
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -113,6 +120,7 @@ pub(super) fn minus(from: &mut CgroupTotals, before: &CgroupTotals) {
         }
         now.sum_ns = now.sum_ns.saturating_sub(then.sum_ns);
     };
+    from.limits = from.limits.since(&before.limits);
     cut(&mut from.wait, &before.wait);
     cut(&mut from.throttle, &before.throttle);
     for (now, then) in [(&mut from.run, &before.run), (&mut from.block, &before.block)] {

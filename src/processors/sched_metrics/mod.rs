@@ -4,6 +4,7 @@
 
 mod encode;
 mod ledger;
+mod limits;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use self::ledger::{Ledger, Series};
 pub use self::settings::SchedMetricsSettings;
 use self::settings::Temporality;
 use crate::config::Period;
-use crate::model::{HostFacts, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants};
+use crate::model::{HostCounters, HostFacts, Limits, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants};
 use crate::pipeline::otlp::{self, attribute, seconds};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 use crate::telemetry::Meter;
@@ -43,6 +44,7 @@ pub struct SchedMetrics {
     host: Arc<Owner>,
     losses_sent: crate::model::Losses,
     overflowed: Meter,
+    host_sent: HostCounters,
 }
 
 impl SchedMetrics {
@@ -65,6 +67,7 @@ impl SchedMetrics {
             overflowed: context.telemetry.counter("otelcol_processor_sched_metrics_overflowed", "{cgroup}", &of),
             host: Arc::new(host),
             losses_sent: crate::model::Losses::default(),
+            host_sent: HostCounters::default(),
         }
     }
 
@@ -97,9 +100,11 @@ impl SchedMetrics {
             all.push(self.wrap(&owner, metrics, facts));
         }
         let lost = self.losses(batch, before, time);
+        let of_host = self.of_host(batch, before, time);
         for (owner, mut metrics) in hosts {
             if owner.kind == OwnerKind::Host {
                 metrics.extend(lost.clone());
+                metrics.extend(of_host.iter().cloned());
             }
             all.push(self.wrap(&owner, metrics, facts));
         }
@@ -131,6 +136,20 @@ impl SchedMetrics {
             (self.losses_sent, losses, start) = (losses, delta, before);
         }
         encode::losses(&Frame { settings: &self.settings, start, time, last: false, overflow: false }, &losses)
+    }
+
+    /// The host's own pressure and steal.
+    fn of_host(&mut self, batch: &SchedBatch, before: WallNs, time: WallNs) -> Vec<Metric> {
+        let Some(now) = batch.collection.as_ref().map(|collection| collection.host) else { return Vec::new() };
+        let (mut shown, mut start) = (now, batch.offset.wall(batch.facts.since));
+        if self.settings.temporality == Temporality::Delta {
+            let sent = self.host_sent;
+            shown.pressure = now.pressure.map(|now| now.since(sent.pressure.unwrap_or_default()));
+            shown.steal_ns = now.steal_ns.map(|now| now.saturating_sub(sent.steal_ns.unwrap_or(0)));
+            start = start.max(before);
+        }
+        self.host_sent = now;
+        limits::of_host(&Frame { settings: &self.settings, start, time, last: false, overflow: false }, &shown)
     }
 
     fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, facts: &HostFacts) -> ResourceMetrics {
@@ -167,6 +186,10 @@ fn metrics_of(
     }
     series.sent = totals;
     series.contention_sent.clone_from(&series.contention);
+    if overflow {
+        // the quotas of many are nobody's
+        shown.limits = Limits::default();
+    }
     let frame = Frame { settings, start, time, last: false, overflow };
     let mut metrics = encode::totals(&frame, &shown, over);
     let named = ledger::top(&contention, settings.contention.top).into_iter().map(|(culprit, ns)| {
@@ -187,6 +210,9 @@ impl Processor for SchedMetrics {
             cycles: self.settings.sends("contention.time"),
             run_histogram: self.settings.sends("run.duration"),
             block_histogram: self.settings.sends("block.duration"),
+            limits: ["quota.limit", "quota.periods", "pressure.time", "steal.time"]
+                .iter()
+                .any(|name| self.settings.sends(name)),
             ..Wants::default()
         }
     }

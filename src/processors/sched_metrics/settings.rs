@@ -103,7 +103,7 @@ impl Default for SchedMetricsSettings {
 }
 
 /// Every metric: its name after the prefix, and whether it is sent by default.
-pub(super) const METRICS: [(&str, bool); 11] = [
+pub(super) const METRICS: [(&str, bool); 15] = [
     ("time", true),
     ("wait.duration", true),
     ("throttle.duration", true),
@@ -115,6 +115,10 @@ pub(super) const METRICS: [(&str, bool); 11] = [
     ("wait.open", true),
     ("records.lost", true),
     ("migrations", false),
+    ("quota.limit", true),
+    ("quota.periods", true),
+    ("pressure.time", true),
+    ("steal.time", true),
 ];
 
 impl SchedMetricsSettings {

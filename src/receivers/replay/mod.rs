@@ -3,8 +3,6 @@
 //! Reads as fast as the pipelines take, and says in the agent's condition when the input has ended.
 //! Refuses to know: formats (`record`), what events mean (`timeline`).
 
-mod feed;
-mod ledger;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +19,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use self::feed::{Feed, FeedSettings};
 use crate::config::{Checker, Period, Section};
 use crate::model::SchedBatch;
 use crate::pipeline::{BuildContext, Data, Outlet, Receiver, ReceiverFactory, Settings, Signal, StartError};
-use crate::record::{Chunk, Input};
+use crate::record::{Chunk, Feed, FeedSettings, Input, Unowned};
 use crate::telemetry::{Meter, Telemetry};
 
 /// The `replay` receiver.
@@ -80,6 +77,8 @@ impl Section for ReplaySettings {
     }
 }
 
+/// Waits that are open for longer are told as starving.
+const STARVATION_NS: u64 = 1_000_000_000;
 /// Unreadable places that are logged one by one.
 const MAX_TOLD: u64 = 10;
 /// How long a full or refusing pipeline is left alone before it is asked again.
@@ -128,8 +127,11 @@ impl Receiver for Replay {
         let base = Path::new(&name).file_name().map_or_else(|| name.clone(), |name| name.to_string_lossy().into());
         let feed = Feed::new(FeedSettings {
             name: base,
+            backend: "replay",
+            unowned: Unowned::Input,
             wall_minus_boot_ns: self.settings.boot_ns().and_then(Result::ok),
             collection_interval_ns: self.settings.collection_interval.as_ns(),
+            starvation_ns: STARVATION_NS,
         });
         let (batches, taken) = mpsc::channel(4);
         let reader = Reading { name, input, feed, counters: self.counters(), stop: Arc::clone(&self.stop), batches };

@@ -25,7 +25,14 @@ fn batches(feed: &mut Feed, bytes: impl Into<Vec<u8>>) -> Vec<SchedBatch> {
 }
 
 fn settings() -> FeedSettings {
-    FeedSettings { name: "x.txt".into(), wall_minus_boot_ns: Some(5), collection_interval_ns: 10_000_000_000 }
+    FeedSettings {
+        name: "x.txt".into(),
+        backend: "replay",
+        wall_minus_boot_ns: Some(5),
+        collection_interval_ns: 10_000_000_000,
+        starvation_ns: STARVATION_NS,
+        ..FeedSettings::default()
+    }
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The `sched` receiver: the kernel's scheduler becomes [`SchedBatch`](crate::model::SchedBatch)es.
 //!
 //! `driver` is the edge to libbpf, `wire` and `assemble` are pure, `totals` and `cgroups` read what the kernel
-//! keeps, `reader` is the thread. Refuses to know: containers, OTLP.
+//! keeps, `reader` is the thread; `tracefs` is the way without BPF. Refuses to know: containers, OTLP.
 
 mod assemble;
 mod cgroups;
 mod clock;
 mod contexts;
 mod driver;
+mod limits;
 mod loss_log;
 mod meter;
 mod reader;
@@ -15,11 +16,13 @@ mod settings;
 mod start;
 mod targets;
 mod totals;
+mod tracefs;
 mod wire;
 
 pub use meter::{CgroupReading, CpuHierarchy, Memory, Meter, Offers, Reading, cpu_hierarchy};
 pub use settings::{SchedSettings, Select, Selection};
 pub use start::SchedReceiver;
+pub use tracefs::{Recorded, record};
 
 use crate::pipeline::{ReceiverFactory, Settings, Signal};
 

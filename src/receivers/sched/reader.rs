@@ -12,11 +12,13 @@ use super::cgroups::CgroupPaths;
 use super::clock;
 use super::contexts::{Contexts, Place};
 use super::driver::{Driver, DriverError, context_place as KernelPlace};
+use super::limits::LimitFiles;
 use super::loss_log::LossLog;
 use super::targets::Chosen;
 use super::totals::{Measured, Totals};
 use crate::model::{
-    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostFacts, LossReason, Losses, ProcessKey, SchedBatch,
+    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, ProcessKey,
+    SchedBatch,
 };
 use crate::pipeline::{Data, Outlet};
 use crate::telemetry::Telemetry;
@@ -61,6 +63,7 @@ pub(super) struct Reader {
     contexts: Option<Contexts>,
     /// Thread contexts that could not be used, as last read: by reason.
     contexts_lost: [u64; 3],
+    limits: Option<LimitFiles>,
 }
 
 impl Reader {
@@ -92,7 +95,13 @@ impl Reader {
             chosen,
             contexts,
             contexts_lost: [0; 3],
+            limits: None,
         }
+    }
+
+    /// With quotas and pressure beside the totals.
+    pub(super) fn with_limits(self, limits: Option<LimitFiles>) -> Self {
+        Self { limits, ..self }
     }
 
     /// Works until `stop`, then reads everything once more.
@@ -230,7 +239,16 @@ impl Reader {
         let args = driver.collect()?;
         self.generation = args.generation;
         self.contexts_lost(driver);
-        let read = self.totals.read(driver, &args, self.pace.measured);
+        let mut read = self.totals.read(driver, &args, self.pace.measured);
+        let mut host = HostCounters::default();
+        if let Some(files) = &mut self.limits {
+            host = files.begin();
+            for (_, key, totals) in read.iter_mut().filter(|(_, _, totals)| totals.threads > 0) {
+                if let Some(path) = self.paths.get(key.id) {
+                    totals.limits = files.of(*key, &path);
+                }
+            }
+        }
         let mut gone = HashSet::new();
         let generation = self.generation;
         let ended: Vec<(CgroupKey, u32)> = self
@@ -242,6 +260,9 @@ impl Reader {
         for (key, slot) in ended {
             self.leaving.remove(&key);
             self.totals.forget(key);
+            if let Some(files) = &mut self.limits {
+                files.forget(key);
+            }
             gone.insert(key);
             if slot != 0 && slot_key(driver, slot) == key {
                 driver.free_slot(slot, key.id);
@@ -253,6 +274,7 @@ impl Reader {
             cgroups: read.into_iter().map(|(_, key, totals)| (key, totals)).collect(),
             losses: self.all,
             switches: Some(switches),
+            host,
         };
         Ok((collection, gone))
     }

@@ -246,8 +246,8 @@ impl Section for SchedSettings {
 impl SchedSettings {
     /// Keys that are settled but whose code is still to come: an error says so, nothing is ignored.
     fn validate_unbuilt(&self, at: &mut Checker<'_>) {
-        if !matches!(self.backend, Backend::Auto | Backend::TpBtf) {
-            at.problem("backend", "only `auto` and `tp_btf` are built so far");
+        if matches!(self.backend, Backend::RawTp | Backend::Tracepoint) {
+            at.problem("backend", "only `auto`, `tp_btf` and `tracefs` are built so far");
         }
         if !matches!(self.scope, Scope::Auto | Scope::Host) {
             at.problem("scope", "only `auto` and `host` are built so far");

@@ -13,10 +13,12 @@ use super::cgroups::{CgroupPaths, Hierarchy};
 use super::clock;
 use super::contexts::Contexts;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
+use super::limits::LimitFiles;
 use super::reader::{Pace, Reader};
-use super::settings::{SchedSettings, Selection};
+use super::settings::{Backend, SchedSettings, Selection};
 use super::targets::Chosen;
 use super::totals::Measured;
+use super::tracefs::Tracefs;
 use crate::model::{BootNs, HostFacts, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
 use crate::telemetry::Telemetry;
@@ -43,22 +45,21 @@ impl Receiver for SchedReceiver {
         let (settings, telemetry, stop) = (self.settings.clone(), self.telemetry.clone(), Arc::clone(&self.stop));
         let thread = std::thread::Builder::new().name("schedscope-ring".into()).spawn(move || {
             let mut storage = Storage::default();
-            let begun = begin(&mut storage, &settings, outlet, telemetry);
-            match begun {
-                Err(error) => {
-                    let _ = told.send(Err(error));
+            match choose(&mut storage, &settings, outlet, telemetry) {
+                Err(why) => {
+                    let _ = told.send(Err(why));
                 }
-                Ok((driver, reader)) => {
+                Ok(running) => {
                     let _ = told.send(Ok(()));
-                    if let Err(error) = reader.run(&driver, &stop) {
-                        tracing::error!("sched: {error}; no more cycles and totals come from this host");
+                    if let Err(why) = running.run(&stop) {
+                        tracing::error!("sched: {why}; no more cycles and totals come from this host");
                     }
                 }
             }
         });
         self.thread = Some(thread.map_err(|error| StartError::new(format!("no thread for the ring: {error}")))?);
         match started.await {
-            Ok(outcome) => outcome.map_err(|error| StartError::new(error.to_string())),
+            Ok(outcome) => outcome.map_err(StartError::new),
             Err(_) => Err(StartError::new("the ring's thread ended before it began")),
         }
     }
@@ -68,6 +69,46 @@ impl Receiver for SchedReceiver {
         if let Some(thread) = self.thread.take() {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
+    }
+}
+
+/// A started backend.
+enum Running<'a> {
+    Kernel(Box<(Driver<'a>, Reader)>),
+    Text(Box<Tracefs>),
+}
+
+impl Running<'_> {
+    fn run(self, stop: &Arc<AtomicBool>) -> Result<(), String> {
+        match self {
+            Self::Kernel(kernel) => {
+                let (driver, reader) = *kernel;
+                reader.run(&driver, stop).map_err(|error| error.to_string())
+            }
+            Self::Text(text) => text.run(stop),
+        }
+    }
+}
+
+/// The backend that the settings name, or the first that starts.
+fn choose<'a>(
+    storage: &'a mut Storage,
+    settings: &SchedSettings,
+    outlet: Outlet,
+    telemetry: Telemetry,
+) -> Result<Running<'a>, String> {
+    let text = |outlet, telemetry| Tracefs::start(settings, outlet, telemetry).map(|it| Running::Text(Box::new(it)));
+    if settings.backend == Backend::Tracefs {
+        return text(outlet, telemetry);
+    }
+    let kernel = begin(storage, settings, outlet.clone(), telemetry.clone());
+    match kernel {
+        Ok(started) => Ok(Running::Kernel(Box::new(started))),
+        // a right that is missing is to be given, not to be got round
+        Err(error) if settings.backend == Backend::Auto && error.kernel_lacks() => text(outlet, telemetry)
+            .inspect(|_| tracing::warn!("sched: no BPF on this host ({error}); the tracefs backend tells less"))
+            .map_err(|other| format!("{error}; and the tracefs backend: {other}")),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -115,6 +156,8 @@ fn begin<'a>(
     };
     let contexts = wants.contexts.then(|| Contexts::start(root)).flatten();
     let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings), contexts);
+    let limits = hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount, hierarchy.v2));
+    let reader = reader.with_limits(limits);
     Ok((driver, reader))
 }
 

@@ -13,6 +13,8 @@ use super::messages;
 #[error("{message}")]
 pub(crate) struct DriverError {
     message: String,
+    /// The kernel itself lacks something: no right that somebody could give would mend it.
+    kernel_lacks: bool,
 }
 
 /// Capabilities that loading needs and we lack.
@@ -36,6 +38,7 @@ fn lockdown() -> Option<String> {
 impl DriverError {
     pub(super) fn no_btf(error: &libbpf_rs::Error) -> Self {
         Self {
+            kernel_lacks: true,
             message: format!(
                 "this kernel's BTF could not be read from /sys/kernel/btf/vmlinux ({error}); a kernel with CONFIG_DEBUG_INFO_BTF has it, or name a BTF file in receivers::sched::btf"
             ),
@@ -43,11 +46,15 @@ impl DriverError {
     }
 
     pub(super) fn bad_btf(file: &Path, error: &libbpf_rs::Error) -> Self {
-        Self { message: format!("receivers::sched::btf: {} cannot be read as BTF: {error}", file.display()) }
+        Self {
+            kernel_lacks: false,
+            message: format!("receivers::sched::btf: {} cannot be read as BTF: {error}", file.display()),
+        }
     }
 
     pub(super) fn no_task_storage() -> Self {
         Self {
+            kernel_lacks: true,
             message: "this kernel has no BPF task storage for tracing programs; Linux 5.13 and later have it"
                 .to_owned(),
         }
@@ -56,6 +63,7 @@ impl DriverError {
     pub(super) fn load(error: &libbpf_rs::Error) -> Self {
         let mut message = format!("the BPF programs could not be loaded: {error:#}");
         let missing = missing_capabilities();
+        let kernel_lacks = missing.is_empty() && lockdown().is_none();
         if !missing.is_empty() {
             message = format!(
                 "the BPF programs could not be loaded: {} missing; run as root or grant CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)",
@@ -66,23 +74,28 @@ impl DriverError {
         } else if let Some(reason) = messages::reason() {
             message.push_str(&format!("; {reason}"));
         }
-        Self { message }
+        Self { message, kernel_lacks }
     }
 
     pub(super) fn attach(error: &libbpf_rs::Error) -> Self {
-        Self { message: format!("the BPF programs could not be attached: {error:#}") }
+        Self { kernel_lacks: true, message: format!("the BPF programs could not be attached: {error:#}") }
     }
 
     pub(super) fn map(error: &io::Error) -> Self {
-        Self { message: format!("the BPF maps could not be mapped into memory: {error}") }
+        Self { kernel_lacks: false, message: format!("the BPF maps could not be mapped into memory: {error}") }
     }
 
     pub(super) fn collect(error: &libbpf_rs::Error) -> Self {
-        Self { message: format!("the kernel's counters could not be read: {error:#}") }
+        Self { kernel_lacks: false, message: format!("the kernel's counters could not be read: {error:#}") }
     }
 
     /// Any other cause.
     pub(crate) fn other(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { kernel_lacks: false, message: message.into() }
+    }
+
+    /// The kernel itself lacks something, so that another way of measuring may take its place.
+    pub(crate) fn kernel_lacks(&self) -> bool {
+        self.kernel_lacks
     }
 }

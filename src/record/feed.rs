@@ -3,34 +3,49 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::facts::Facts;
+use super::input::Chunk;
 use super::ledger::Ledger;
 use crate::model::{
     BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, Cycle, HostFacts, LossReason, Losses, Owner, OwnerKind,
     Resource, SchedBatch,
 };
-use crate::record::{Chunk, Facts};
 use crate::timeline::{Event, Limits, Machine, Observer, Record, ThreadTotals};
 
 /// A batch is sent when it has this many cycles.
 const BATCH_CYCLES: usize = 4096;
 /// Paths that are kept; one more than any host has cgroups.
 const MAX_PATHS: usize = 65_536;
-/// Waits that are open for longer are told as starving.
-const STARVATION_NS: u64 = 1_000_000_000;
 
-/// How a replay is made.
+/// Whose everything is that no cgroup is known of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unowned {
+    /// The input's own, by its name: what is replayed here did not happen here.
+    #[default]
+    Input,
+    /// The host's, as with a live receiver.
+    Host,
+}
+
+/// How batches are made.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FeedSettings {
+pub struct FeedSettings {
     /// What the source is called: names the owner of what is in no known cgroup.
-    pub(super) name: String,
+    pub name: String,
+    /// As it is told: `replay`, `tracefs`.
+    pub backend: &'static str,
+    /// Whose that is which is in no known cgroup.
+    pub unowned: Unowned,
     /// Wall minus boot time, ns, over what a recording says.
-    pub(super) wall_minus_boot_ns: Option<i64>,
+    pub wall_minus_boot_ns: Option<i64>,
     /// Trace time between two collections.
-    pub(super) collection_interval_ns: u64,
+    pub collection_interval_ns: u64,
+    /// Waits that are open for longer are told as starving.
+    pub starvation_ns: u64,
 }
 
 /// The state between two chunks.
-pub(super) struct Feed {
+pub struct Feed {
     settings: FeedSettings,
     machine: Machine,
     gathered: Gathered,
@@ -48,12 +63,13 @@ pub(super) struct Feed {
 struct Gathered {
     cycles: Vec<Cycle>,
     ledger: Ledger,
+    starvation_ns: u64,
 }
 
 impl Observer for Gathered {
     fn cycle(&mut self, cycle: Cycle) {
         if let Some(ns) = cycle.wait_ns {
-            self.ledger.waited(cycle.cgroup, ns, false, STARVATION_NS);
+            self.ledger.waited(cycle.cgroup, ns, false, self.starvation_ns);
         }
         self.cycles.push(cycle);
     }
@@ -64,13 +80,13 @@ impl Observer for Gathered {
 }
 
 impl Feed {
-    pub(super) fn new(settings: FeedSettings) -> Self {
-        let facts = Facts { backend: "replay".into(), ..Facts::default() };
+    /// Nothing was taken yet.
+    pub fn new(settings: FeedSettings) -> Self {
         let mut feed = Self {
             owner: Arc::new(owner(&settings.name)),
-            settings,
             machine: Machine::new(Limits::default()),
-            gathered: Gathered::default(),
+            gathered: Gathered { starvation_ns: settings.starvation_ns, ..Gathered::default() },
+            settings,
             facts: Arc::default(),
             offset: ClockOffset::default(),
             paths: HashMap::new(),
@@ -78,12 +94,12 @@ impl Feed {
             unreadable: 0,
             told: Losses::default(),
         };
-        feed.learn(&facts);
+        feed.learn(&Facts::default());
         feed
     }
 
     /// Takes one chunk; gives a batch where one is full or a collection is due.
-    pub(super) fn take(&mut self, chunk: Chunk) -> Option<SchedBatch> {
+    pub fn take(&mut self, chunk: Chunk) -> Option<SchedBatch> {
         match chunk {
             Chunk::Record(record) => self.record(&record),
             Chunk::Facts(facts) => {
@@ -107,7 +123,7 @@ impl Feed {
     }
 
     /// The last batch, with a collection.
-    pub(super) fn finish(&mut self) -> SchedBatch {
+    pub fn finish(&mut self) -> SchedBatch {
         let collection = self.collect(self.machine.now());
         self.batch(Some(collection))
     }
@@ -144,13 +160,13 @@ impl Feed {
         // trace ids hold the boot id: two files of unknown boots must not share theirs
         let boot_id = if facts.boot_id.is_empty() { &self.settings.name } else { &facts.boot_id };
         self.facts = Arc::new(HostFacts {
-            backend: "replay",
+            backend: self.settings.backend,
             throttle_source: "none",
             boot_id: boot_id.as_str().into(),
             kernel_release: facts.kernel_release.as_str().into(),
             cpus: facts.cpus,
             since: self.facts.since,
-            starvation_ns: STARVATION_NS,
+            starvation_ns: self.settings.starvation_ns,
         });
     }
 
@@ -161,11 +177,17 @@ impl Feed {
             ledger.count(totals);
         }
         for (task, ns) in self.machine.open_waits(at) {
-            ledger.waited(task.cgroup, ns, true, STARVATION_NS);
+            ledger.waited(task.cgroup, ns, true, self.settings.starvation_ns);
         }
         let cgroups = ledger.cgroups();
         ledger.begin_collection();
-        Collection { at, cgroups, losses: self.losses(), switches: Some(self.machine.switches()) }
+        Collection {
+            at,
+            cgroups,
+            losses: self.losses(),
+            switches: Some(self.machine.switches()),
+            ..Collection::default()
+        }
     }
 
     fn losses(&self) -> Losses {
@@ -199,6 +221,9 @@ impl Feed {
                 Some(path) => {
                     let facts = CgroupFacts { path: Some(Arc::clone(path)), gone: false };
                     batch.cgroups.insert(key, facts);
+                }
+                None if self.settings.unowned == Unowned::Host => {
+                    batch.cgroups.insert(key, CgroupFacts::default());
                 }
                 None => {
                     batch.owners.insert(key, Arc::clone(&self.owner));

@@ -1,0 +1,129 @@
+//! A trace instance of our own: made, set up, read, removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Where tracefs is mounted.
+const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const PREFIX: &str = "schedscope-";
+/// The events that the machine understands; only the first must be there.
+const EVENTS: [&str; 8] = [
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "sched/sched_wakeup",
+    "sched/sched_wakeup_new",
+    "sched/sched_migrate_task",
+    "sched/sched_process_fork",
+    "sched/sched_process_exit",
+    "task/task_rename",
+];
+/// How long an empty pipe is left alone. Its own poll waits until the ring is half full.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The instance; dropping it removes it.
+pub(super) struct Instance {
+    folder: PathBuf,
+}
+
+impl Instance {
+    /// Makes and starts one, after removing those of agents that are no more.
+    ///
+    /// # Errors
+    /// With the cause and the remedy.
+    pub(super) fn start(ring_kb_per_cpu: u32) -> Result<Self, String> {
+        let instances = MOUNTS.iter().map(|mount| Path::new(mount).join("instances")).find(|path| path.is_dir());
+        let Some(instances) = instances else {
+            return Err("tracefs is not mounted; do: mount -t tracefs none /sys/kernel/tracing".to_owned());
+        };
+        remove_left_behind(&instances);
+        let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| {
+            format!("no trace instance could be made at {}: {error}; tracing needs root", folder.display())
+        })?;
+        let instance = Self { folder };
+        instance.set_up(ring_kb_per_cpu)?;
+        Ok(instance)
+    }
+
+    fn set_up(&self, ring_kb_per_cpu: u32) -> Result<(), String> {
+        self.write("tracing_on", "0")?;
+        // CLOCK_BOOTTIME, as everywhere else here
+        self.write("trace_clock", "boot")?;
+        self.write("buffer_size_kb", &ring_kb_per_cpu.max(64).to_string())?;
+        for (at, event) in EVENTS.into_iter().enumerate() {
+            let file = format!("events/{event}/enable");
+            if at == 0 || self.folder.join(&file).exists() {
+                self.write(&file, "1")?;
+            }
+        }
+        self.write("tracing_on", "1")
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Its text, until `stop`.
+    ///
+    /// # Errors
+    /// Where the pipe cannot be opened.
+    pub(super) fn pipe(&self, stop: Arc<AtomicBool>) -> io::Result<TracePipe> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .open(self.folder.join("trace_pipe"))?;
+        Ok(TracePipe { file, stop })
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.write("tracing_on", "0");
+        let _ = self.write("events/enable", "0");
+        // fails while a pipe is open; the next agent removes it then
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Instances of processes that are gone. One whose number another process has now stays until that ends too.
+fn remove_left_behind(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok()) else { continue };
+        if pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists() {
+            let _ = fs::write(entry.path().join("events/enable"), "0");
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// `trace_pipe`: waits where there is nothing, ends when told to stop and everything was read.
+pub(super) struct TracePipe {
+    file: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for TracePipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let stopping = self.stop.load(Ordering::Acquire);
+            match self.file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // our own tracing goes on while we end: what was there at the stop is enough
+                    if stopping {
+                        return Ok(0);
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+}
