@@ -36,9 +36,11 @@ const MISTAKES: &[(&str, &str)] = &[
 pub(crate) fn fits_the_shipped_configs_and_no_mistakes() -> Result<()> {
     let mut documents = Map::new();
     for folder in ["config", "examples", "tests/data/config/valid", "tests/real/documents"] {
-        for path in yaml_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))? {
+        // `many_ways.yaml` holds every other way in which a value may be written; an editor offers the usual one
+        let usual = |path: &PathBuf| !path.ends_with("many_ways.yaml");
+        for path in yaml_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))?.into_iter().filter(usual) {
             // a number only to readers of YAML 1.1, as the agent and the Collector are
-            let text = fs::read_to_string(&path)?.replace("1_000", "1000");
+            let text = fs::read_to_string(&path)?.replace("1_000", "1000").replace("0640", "416");
             // deployment manifests lie among the configs
             let document: Option<Value> = serde_yaml::from_str(&text).ok();
             if let Some(document) = document.filter(|document| document.get("service").is_some()) {

@@ -121,6 +121,9 @@ impl Container {
         }
         for cycle in &batch.cycles {
             let task = &cycle.task;
+            if cycle.context.is_some() {
+                self.processes.publishes(&task.process, now);
+            }
             // a leader's cycle decides where threads of a process live in several cgroups
             if batch.processes.contains_key(&task.process) && task.tid != task.process.pid {
                 continue;

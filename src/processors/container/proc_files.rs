@@ -32,6 +32,8 @@ pub(super) struct ProcessFacts {
     pub(super) executable_name: Option<Arc<str>>,
     /// What it publishes of itself: environment, or process context over it.
     pub(super) published: Resource,
+    /// It publishes a process context, not only an environment.
+    pub(super) has_context: bool,
 }
 
 /// A reader of one `/proc`.
@@ -71,13 +73,16 @@ impl ProcFiles {
             Some(environ::attributes(&environ::allowed(&text, variables)))
         };
         // what the process says now wins over what it was started with
-        let mut published = process_context::read(&folder).map(|found| found.resource).unwrap_or_default();
+        let context = process_context::read(&folder);
+        let has_context = context.is_some();
+        let mut published = context.map(|found| found.resource).unwrap_or_default();
         published.fill_from(&environment().unwrap_or_default());
         let facts = ProcessFacts {
             vpid: status.as_deref().and_then(innermost_pid),
             executable_name: path.as_deref().and_then(|path| path.rsplit('/').next()).map(Arc::from),
             executable_path: path.map(Arc::from),
             published,
+            has_context,
         };
         self.is_alive(key).then_some(facts)
     }

@@ -96,6 +96,16 @@ impl Processes {
         process
     }
 
+    /// A thread of it publishes its active span: the process then publishes its Resource too, perhaps since it was read.
+    pub(super) fn publishes(&mut self, process: &ProcessKey, now: Instant) {
+        let Some(entry) = self.cache.get_mut(process, now) else { return };
+        let lacks = matches!(&entry.facts, Reading::Done(Some(facts)) if !facts.has_context);
+        if lacks && entry.rereads < REREADS_MAX {
+            entry.facts = Reading::Later;
+            entry.rereads += 1;
+        }
+    }
+
     /// Drops what was not used for `ttl`.
     pub(super) fn sweep(&mut self, now: Instant, ttl: Duration) {
         self.cache.sweep(now, ttl);
