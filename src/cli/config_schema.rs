@@ -21,7 +21,9 @@ pub fn config_schema(components: &Components) -> Json {
         "connectors".into(),
         json!({"description": "None in this build.", "type": ["object", "null"], "maxProperties": 0}),
     );
-    let service = adopt("service", service_schema().to_value(), &mut definitions);
+    let mut service = service_schema().to_value();
+    service["properties"]["pipelines"]["propertyNames"] = json!({"pattern": "^(traces|metrics|logs)(/.+)?$"});
+    let service = adopt("service", service, &mut definitions);
     properties.insert("service".into(), service);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
