@@ -54,7 +54,8 @@ pub(super) const THROTTLED: Bound = Bound { share: 0.05, floor: 0.1 };
 pub(super) const THROTTLED_CLOCK: Bound = Bound { share: 0.01, floor: 0.1 };
 pub(super) const LIFETIME: Bound = Bound { share: 0.001, floor: 0.001 };
 pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
-pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.005, floor: 0.0 };
+/// The host goes on between the reading of its counter and that of every task's: some milliseconds.
+pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.005, floor: 120.0 };
 
 impl Row {
     /// Both sides were measured.
