@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, DataPointFlags, Gauge, Histogram as OtlpHistogram, HistogramDataPoint, Metric,
+    AggregationTemporality, DataPointFlags, Exemplar, Gauge, Histogram as OtlpHistogram, HistogramDataPoint, Metric,
     NumberDataPoint, Sum, metric,
 };
 
@@ -74,10 +74,23 @@ impl Frame<'_> {
         description: &str,
         points: Vec<(Vec<KeyValue>, Number)>,
     ) -> Option<Metric> {
+        let points = points.into_iter().map(|(attributes, value)| (self.start, attributes, value)).collect();
+        self.counter_since(short, unit, description, points)
+    }
+
+    /// The same with a start for each point.
+    pub(super) fn counter_since(
+        &self,
+        short: &str,
+        unit: &str,
+        description: &str,
+        points: Vec<(WallNs, Vec<KeyValue>, Number)>,
+    ) -> Option<Metric> {
         if !self.settings.sends(short) || points.is_empty() {
             return None;
         }
-        let data_points = points.into_iter().map(|(attributes, value)| self.point(attributes, value)).collect();
+        let point = |(start, attributes, value)| Frame { start, ..*self }.point(attributes, value);
+        let data_points = points.into_iter().map(point).collect();
         let sum = Sum { data_points, aggregation_temporality: self.temporality(), is_monotonic: true };
         Some(self.metric(short, unit, description, metric::Data::Sum(sum)))
     }
@@ -163,6 +176,16 @@ pub(super) fn totals(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str)
         ),
     ];
     metrics.into_iter().flatten().chain(limits::of_owner(frame, &totals.limits)).collect()
+}
+
+/// Puts exemplars on the points of one histogram.
+pub(super) fn add_exemplars(metrics: &mut [Metric], name: &str, exemplars: Vec<Exemplar>) {
+    let of_name = metrics.iter_mut().find(|metric| metric.name == name);
+    if let Some(Some(metric::Data::Histogram(histogram))) = of_name.map(|metric| &mut metric.data)
+        && let Some(point) = histogram.data_points.first_mut()
+    {
+        point.exemplars = exemplars;
+    }
 }
 
 /// The loss counter: every reason, zero included, so that an alert has a series.

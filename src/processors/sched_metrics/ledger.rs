@@ -4,14 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Limits, Owner, OwnerKind, SchedBatch, WallNs};
-
-/// Who had the CPU: id and name as they are exported.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct CulpritName {
-    pub(super) id: Arc<str>,
-    pub(super) name: Arc<str>,
-}
+use super::contention::{Contention, CulpritName};
+use super::exemplars::Exemplars;
+use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Cycle, Limits, Owner, OwnerKind, SchedBatch, WallNs};
 
 /// One owner's series.
 #[derive(Debug, Clone)]
@@ -26,9 +21,8 @@ pub(super) struct Series {
     origin: CgroupTotals,
     /// The totals of the last points, for delta.
     pub(super) sent: CgroupTotals,
-    /// Nanoseconds of waiting per culprit, since the start.
-    pub(super) contention: BTreeMap<CulpritName, u64>,
-    pub(super) contention_sent: BTreeMap<CulpritName, u64>,
+    pub(super) contention: Contention,
+    pub(super) exemplars: Exemplars,
     pub(super) ended: bool,
 }
 
@@ -41,8 +35,8 @@ impl Series {
             live: HashMap::new(),
             origin: CgroupTotals::default(),
             sent: CgroupTotals::default(),
-            contention: BTreeMap::new(),
-            contention_sent: BTreeMap::new(),
+            contention: Contention::default(),
+            exemplars: Exemplars::default(),
             ended: false,
         }
     }
@@ -151,15 +145,17 @@ impl Ledger {
         Self { series: BTreeMap::new(), overflow: None, series_max, ended: Vec::new(), overflowed: 0, last: None }
     }
 
-    /// Adds what the batch's cycles say about culprits.
+    /// Adds what the batch's cycles say about culprits, and keeps what is worth an exemplar.
     pub(super) fn charge(&mut self, batch: &SchedBatch, host: &Arc<Owner>) {
-        for cycle in batch.cycles.iter().filter(|cycle| !cycle.culprits.is_empty()) {
+        let told = |cycle: &&Cycle| !cycle.culprits.is_empty() || cycle.context.is_some();
+        for cycle in batch.cycles.iter().filter(told) {
             let victim = batch.owners.get(&cycle.cgroup).unwrap_or(host);
             let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cycle.cgroup));
             let Some(series) = summed.or_else(|| self.series.get_mut(&victim.key)) else { continue };
             for culprit in &cycle.culprits {
-                *series.contention.entry(name(&culprit.kind, victim, batch)).or_default() += culprit.ns;
+                series.contention.charge(name(&culprit.kind, victim, batch), culprit.ns);
             }
+            series.exemplars.see(cycle, batch);
         }
     }
 
@@ -223,8 +219,7 @@ impl Ledger {
             series.owner = Arc::clone(owner);
             series.start = start;
             series.sent = CgroupTotals::default();
-            series.contention.clear();
-            series.contention_sent.clear();
+            series.contention = Contention::default();
             self.ended.push(old);
         }
         series.account(key, totals, gone);
@@ -252,32 +247,19 @@ impl Ledger {
 
 /// What a culprit is called towards a victim.
 fn name(kind: &CulpritKind, victim: &Owner, batch: &SchedBatch) -> CulpritName {
-    let pseudo = |word: &str| CulpritName { id: word.into(), name: word.into() };
     match kind {
-        CulpritKind::Kernel { .. } => pseudo("kernel"),
-        CulpritKind::Idle => pseudo("idle"),
-        CulpritKind::Irq => pseudo("irq"),
-        CulpritKind::Unattributed => pseudo("unattributed"),
+        CulpritKind::Kernel { .. } => CulpritName::pseudo("kernel"),
+        CulpritKind::Idle => CulpritName::pseudo("idle"),
+        CulpritKind::Irq => CulpritName::pseudo("irq"),
+        CulpritKind::Unattributed => CulpritName::pseudo("unattributed"),
         CulpritKind::Task { cgroup, .. } => match batch.owners.get(cgroup) {
-            Some(owner) if owner.key == victim.key => pseudo("self"),
+            Some(owner) if owner.key == victim.key => CulpritName::pseudo("self"),
             Some(owner) => {
                 let id = owner.resource.text("container.id").unwrap_or(&owner.key);
                 CulpritName { id: id.into(), name: Arc::clone(&owner.display_name) }
             }
-            None if victim.kind == OwnerKind::Host => pseudo("self"),
-            None => pseudo("host"),
+            None if victim.kind == OwnerKind::Host => CulpritName::pseudo("self"),
+            None => CulpritName::pseudo("host"),
         },
     }
-}
-
-/// The `top` worst by time, the rest added up as `other`.
-pub(super) fn top(all: &BTreeMap<CulpritName, u64>, top: usize) -> Vec<(CulpritName, u64)> {
-    let mut worst: Vec<(CulpritName, u64)> = all.iter().map(|(name, ns)| (name.clone(), *ns)).collect();
-    worst.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let rest: u64 = worst.iter().skip(top).map(|(_, ns)| ns).sum();
-    worst.truncate(top);
-    if rest > 0 {
-        worst.push((CulpritName { id: "other".into(), name: "other".into() }, rest));
-    }
-    worst
 }

@@ -1,8 +1,11 @@
 //! The `sched_metrics` processor: totals become OTLP metrics, one Resource per container, systemd unit and host.
 //!
-//! `ledger` adds cgroups up to owners, `encode` writes points. Refuses to know: kernels, who owns what.
+//! `ledger` adds cgroups up to owners, `contention` keeps culprits, `exemplars` what opens a trace, `encode` writes
+//! points. Refuses to know: kernels, who owns what.
 
+mod contention;
 mod encode;
+mod exemplars;
 mod ledger;
 mod limits;
 mod settings;
@@ -174,33 +177,35 @@ fn metrics_of(
     overflow: bool,
 ) -> Vec<Metric> {
     let totals = series.totals();
-    let mut contention = series.contention.clone();
     let mut shown = totals.clone();
     let mut start = series.start;
     if settings.temporality == Temporality::Delta {
         ledger::minus(&mut shown, &series.sent);
-        for (name, ns) in &mut contention {
-            *ns = ns.saturating_sub(series.contention_sent.get(name).copied().unwrap_or(0));
-        }
         start = start.max(before);
     }
     series.sent = totals;
-    series.contention_sent.clone_from(&series.contention);
     if overflow {
         // the quotas of many are nobody's
         shown.limits = Limits::default();
     }
     let frame = Frame { settings, start, time, last: false, overflow };
     let mut metrics = encode::totals(&frame, &shown, over);
-    let named = ledger::top(&contention, settings.contention.top).into_iter().map(|(culprit, ns)| {
+    let (waits, throttles) = series.exemplars.take();
+    if settings.exemplars {
+        encode::add_exemplars(&mut metrics, &settings.full_name("wait.duration"), waits);
+        encode::add_exemplars(&mut metrics, &settings.full_name("throttle.duration"), throttles);
+    }
+    let delta = settings.temporality == Temporality::Delta;
+    let charged = series.contention.points(settings.contention.top, series.start, before, delta);
+    let named = charged.into_iter().map(|(culprit, since, ns)| {
         let attributes = vec![
             attribute("linux.sched.culprit.container.id", culprit.id.as_ref()),
             attribute("linux.sched.culprit.container.name", culprit.name.as_ref()),
         ];
-        (attributes, Number::AsDouble(seconds(ns)))
+        (since, attributes, Number::AsDouble(seconds(ns)))
     });
     let description = "Time that threads waited while another had the CPU, of the selected waits";
-    metrics.extend(frame.counter("contention.time", "s", description, named.collect()));
+    metrics.extend(frame.counter_since("contention.time", "s", description, named.collect()));
     metrics
 }
 
@@ -208,6 +213,8 @@ impl Processor for SchedMetrics {
     fn wants(&self) -> Wants {
         Wants {
             cycles: self.settings.sends("contention.time"),
+            // they come with the cycles; nothing is attached for them alone
+            contexts: self.settings.exemplars && self.settings.sends("contention.time"),
             run_histogram: self.settings.sends("run.duration"),
             block_histogram: self.settings.sends("block.duration"),
             limits: ["quota.limit", "quota.periods", "pressure.time", "steal.time"]

@@ -77,7 +77,7 @@ pub struct SchedMetricsSettings {
     pub temporality: Temporality,
     /// Form of the histograms.
     pub histogram: HistogramForm,
-    /// Trace and span ids of chosen intervals on histogram points.
+    /// The trace and span of an application that suffered it, on points of the wait and throttle histograms.
     pub exemplars: bool,
     /// Who had the CPU while a container waited.
     pub contention: Contention,
@@ -94,7 +94,7 @@ impl Default for SchedMetricsSettings {
             max_series: 2000,
             temporality: Temporality::Cumulative,
             histogram: HistogramForm::Explicit,
-            exemplars: false,
+            exemplars: true,
             contention: Contention::default(),
             prefix: "linux.sched".into(),
             metrics: BTreeMap::new(),
@@ -145,9 +145,6 @@ impl Section for SchedMetricsSettings {
         }
         if !(2..=100_000).contains(&self.max_series) {
             at.problem("max_series", format!("{} is out of range; 2 to 100000 is allowed", self.max_series));
-        }
-        if self.exemplars {
-            at.problem("exemplars", "exemplars are not built so far");
         }
         if self.histogram != HistogramForm::Explicit {
             at.problem(

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::metrics::v1::metric;
 
 use super::*;
-use crate::model::{BootNs, CgroupFacts, CgroupKey, CgroupTotals, ClockOffset, Collection, HostFacts, SchedState};
+use crate::model::{
+    BlockState, BootNs, CgroupFacts, CgroupKey, CgroupTotals, ClockOffset, Collection, Context, ContextSource, Cycle,
+    HostFacts, Reasons, RunEnd, SchedState, Task,
+};
 use crate::telemetry::Telemetry;
 
 const KEY: CgroupKey = CgroupKey { id: 7, serial: 1 };
@@ -94,4 +97,57 @@ fn late_names() {
     running(&mut metrics, batch(10, 3_000_000_000, false, &owner("c")));
     let points = running(&mut metrics, batch(20, 5_000_000_000, false, &owner("named")));
     assert_eq!(points, [(1001, 1020, None), (1010, 1020, Some(2.0))]);
+}
+
+/// Check that a slow bucket leads to the trace that suffered it, once.
+#[test]
+fn exemplars_open_a_trace() {
+    let owner = owner("c");
+    let mut metrics = processor("{}");
+    let mut histograms = |data: Data| {
+        let mut out = Outbox::default();
+        metrics.process(data, &mut out);
+        let mut found = Vec::new();
+        for data in out.drain() {
+            let Data::Metrics(resources) = data else { continue };
+            for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
+                if let (Some(metric::Data::Histogram(of)), "linux.sched.wait.duration") =
+                    (&metric.data, metric.name.as_str())
+                {
+                    found.extend(of.data_points[0].exemplars.clone());
+                }
+            }
+        }
+        found
+    };
+    assert!(histograms(batch(10, 3, false, &owner)).is_empty());
+    let Data::Sched(mut with_cycles) = batch(20, 5, false, &owner) else { unreachable!() };
+    let source = ContextSource::ThreadContext;
+    let context = Context { trace_id: [7; 16], span_id: [9; 8], flags: 1, covers_run: true, source };
+    let cycle = |wait_ns, flags| Cycle {
+        task: Arc::new(Task { comm: "web".into(), ..Task::default() }),
+        cgroup: KEY,
+        cpu: 0,
+        end: BootNs(18),
+        run_ns: 3,
+        run_end: RunEnd::Blocked,
+        wait_ns: Some(wait_ns),
+        throttled_ns: Some(0),
+        wait_before_throttle_ns: 0,
+        block_ns: None,
+        block_state: BlockState::Unknown,
+        waker: None,
+        context: Some(Context { flags, ..context }),
+        reasons: Reasons::CONTEXT,
+        culprits: Vec::new(),
+    };
+    Arc::make_mut(&mut with_cycles).cycles =
+        vec![cycle(3_000, 1), cycle(4_000, 1), cycle(4_500, 0), cycle(2_000_000, 1)];
+    let found = histograms(Data::Sched(with_cycles));
+    let told: Vec<(u64, &[u8], &[u8])> = found
+        .iter()
+        .map(|exemplar| (exemplar.time_unix_nano, exemplar.trace_id.as_slice(), exemplar.span_id.as_slice()))
+        .collect();
+    assert_eq!(told, [(1015, &[7_u8; 16][..], &[9_u8; 8][..]); 2], "the longest of each bucket, sampled ones only");
+    assert!(histograms(batch(30, 6, false, &owner)).is_empty());
 }
