@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libbpf_cargo::SkeletonBuilder;
@@ -11,8 +11,10 @@ fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-env-changed=CLANG");
-    // examples/traced_service shows this symbol to readers of thread contexts
-    println!("cargo:rustc-link-arg-examples=-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
+    // examples/traced_service shows this symbol to readers of thread contexts; a packaged crate has no examples
+    if Path::new("examples/traced_service/main.rs").exists() {
+        println!("cargo:rustc-link-arg-examples=-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
+    }
     match skeleton() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
