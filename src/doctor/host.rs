@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability};
 
-use crate::host::{CpuList, Pressure, lockdown};
+use crate::host::{CpuList, FIRST_PID_NAMESPACE, Pressure, lockdown};
 use crate::processors::container::look;
 use crate::receivers::sched::{CpuHierarchy, Offers, SchedSettings, cpu_hierarchy};
 
@@ -46,9 +46,6 @@ pub(super) struct Seen {
     /// The programs loaded.
     pub programs: Result<Offers, String>,
 }
-
-/// The inode that the first pid namespace has on every kernel (PROC_PID_INIT_INO).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Looks.
 pub(super) fn look(settings: &SchedSettings) -> Seen {

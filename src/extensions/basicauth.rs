@@ -2,9 +2,6 @@
 //!
 //! It checks no incoming requests: the Collector's `htpasswd` is refused as an unknown key.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
@@ -15,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Body, Checker, Opaque, Section};
 use crate::pipeline::client::headers::header;
 use crate::pipeline::client::secret::Secret;
+use crate::pipeline::client::signing::Signing;
 use crate::pipeline::factory::Built;
-use crate::pipeline::{Authenticator, BuildContext, Extension, ExtensionFactory, Settings, StartError};
+use crate::pipeline::{Authenticator, BuildContext, Extension, ExtensionFactory, Settings};
 
 /// `basicauth`.
 pub const FACTORY: ExtensionFactory = ExtensionFactory {
@@ -68,13 +66,11 @@ impl Section for BasicAuthSettings {
 fn build(body: &Body, _: &BuildContext) -> Built<dyn Extension> {
     let BasicAuthSettings { client_auth } = body.decode()?;
     let key = |name: &str| format!("{}::client_auth::{name}", body.path);
-    Ok(Box::new(BasicAuth(Arc::new(Signature {
+    Ok(Box::new(Signing::new(Signature {
         username: Secret::new(&Opaque::new(client_auth.username), &key("username_file"), &client_auth.username_file),
         password: Secret::new(&client_auth.password, &key("password_file"), &client_auth.password_file),
-    }))))
+    })))
 }
-
-struct BasicAuth(Arc<Signature>);
 
 struct Signature {
     username: Secret,
@@ -87,19 +83,6 @@ impl Authenticator for Signature {
         let credentials = STANDARD.encode(format!("{}:{}", username.reveal(), password.reveal()));
         let signed = header(AUTHORIZATION.as_str(), &format!("Basic {credentials}"));
         Ok(vec![signed.map_err(|why| format!("header authorization {why}"))?])
-    }
-}
-
-#[async_trait]
-impl Extension for BasicAuth {
-    async fn start(&self) -> Result<(), StartError> {
-        self.0.headers().map(drop).map_err(StartError::new)
-    }
-
-    async fn shutdown(&self) {}
-
-    fn authenticator(&self) -> Option<Arc<dyn Authenticator>> {
-        Some(self.0.clone())
     }
 }
 

@@ -3,9 +3,6 @@
 //! Refuses to know: where the token comes from and how long it lasts; a file that is renewed in place is
 //! followed. It checks no incoming requests.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Body, Checker, Opaque, Section};
 use crate::pipeline::client::headers::header;
 use crate::pipeline::client::secret::Secret;
+use crate::pipeline::client::signing::Signing;
 use crate::pipeline::factory::Built;
-use crate::pipeline::{Authenticator, BuildContext, Extension, ExtensionFactory, Settings, StartError};
+use crate::pipeline::{Authenticator, BuildContext, Extension, ExtensionFactory, Settings};
 
 /// `bearertokenauth`.
 pub const FACTORY: ExtensionFactory = ExtensionFactory {
@@ -82,10 +80,8 @@ fn build(body: &Body, _: &BuildContext) -> Built<dyn Extension> {
     let settings: BearerTokenSettings = body.decode()?;
     let token = Secret::new(&Opaque::new(settings.inline()), &format!("{}::filename", body.path), &settings.filename);
     let BearerTokenSettings { header, scheme, .. } = settings;
-    Ok(Box::new(BearerToken(Arc::new(Signature { header, scheme, token }))))
+    Ok(Box::new(Signing::new(Signature { header, scheme, token })))
 }
-
-struct BearerToken(Arc<Signature>);
 
 struct Signature {
     header: String,
@@ -99,19 +95,6 @@ impl Authenticator for Signature {
         let token = content.reveal().split_whitespace().next().unwrap_or_default();
         let value = if self.scheme.is_empty() { token.to_owned() } else { format!("{} {token}", self.scheme) };
         Ok(vec![header(&self.header, &value).map_err(|why| format!("header {} {why}", self.header))?])
-    }
-}
-
-#[async_trait]
-impl Extension for BearerToken {
-    async fn start(&self) -> Result<(), StartError> {
-        self.0.headers().map(drop).map_err(StartError::new)
-    }
-
-    async fn shutdown(&self) {}
-
-    fn authenticator(&self) -> Option<Arc<dyn Authenticator>> {
-        Some(self.0.clone())
     }
 }
 

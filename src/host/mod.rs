@@ -11,6 +11,11 @@ pub use cgroup::{CpuStat, Pressure, quota_v2};
 pub use cpus::CpuList;
 pub use process::{SchedStat, TaskSwitches, context_switches, steal_ticks};
 
+/// What `/proc/PID/ns/pid` links to in the first pid namespace, on every kernel (PROC_PID_INIT_INO).
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+/// USER_HZ, the unit of times in `/proc/PID/stat`, on every architecture that we run on.
+pub const NS_PER_TICK: u64 = 10_000_000;
+
 /// The active value of `/sys/kernel/security/lockdown`, the one in brackets: `none`, `integrity`,
 /// `confidentiality`.
 pub fn lockdown(text: &str) -> Option<&str> {

@@ -20,6 +20,11 @@ pub const BOUNDS_NS: [u64; 13] = [
 /// Number of buckets, the overflow bucket included.
 pub const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
+/// The bucket of a value; one more than there are bounds.
+pub fn bucket_of(ns: u64) -> usize {
+    BOUNDS_NS.partition_point(|bound| *bound < ns)
+}
+
 /// Counts per bucket and the sum of what was counted. Cumulative since the agent began to watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -32,8 +37,7 @@ pub struct Histogram {
 impl Histogram {
     /// Counts one value.
     pub fn record(&mut self, ns: u64) {
-        let at = BOUNDS_NS.partition_point(|bound| *bound < ns);
-        if let Some(bucket) = self.buckets.get_mut(at) {
+        if let Some(bucket) = self.buckets.get_mut(bucket_of(ns)) {
             *bucket += 1;
         }
         self.sum_ns = self.sum_ns.saturating_add(ns);

@@ -4,7 +4,7 @@
 mod message;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -45,10 +45,18 @@ pub struct Published {
 
 /// What the process of this folder of `/proc` publishes; `None` where it publishes nothing.
 pub fn read(folder: &Path) -> Option<Published> {
-    let maps = BufReader::new(File::open(folder.join("maps")).ok()?.take(MAPS_MAX_BYTES));
-    let address = maps.lines().take(MAPS_MAX_LINES).find_map(|line| mapping(&line.ok()?))?;
+    let address = maps(folder).ok()?.find_map(|line| mapping(&line.ok()?))?;
     let memory = File::open(folder.join("mem")).ok()?;
     message::decode(&read_payload(|at, bytes| memory.read_exact_at(bytes, at).ok(), address)?)
+}
+
+/// The lines of a process' `maps`, bounded.
+///
+/// # Errors
+/// What opening the file says.
+pub fn maps(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+    let file = File::open(folder.join("maps"))?.take(MAPS_MAX_BYTES);
+    Ok(BufReader::new(file).lines().take(MAPS_MAX_LINES))
 }
 
 /// The start of the mapping, if the line is about it.

@@ -5,6 +5,7 @@ pub mod failure;
 pub mod headers;
 pub mod payload;
 pub mod secret;
+pub mod signing;
 pub mod tls;
 mod verifier;
 

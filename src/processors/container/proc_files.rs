@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::environ;
+use crate::host::{FIRST_PID_NAMESPACE, NS_PER_TICK};
 use crate::model::{ProcessKey, Resource};
 use crate::process_context;
 
-/// The initial pid namespace's inode (PROC_PID_INIT_INO).
-const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// USER_HZ, the unit of times in `/proc/PID/stat`, on every architecture that we run on.
-const NS_PER_TICK: u64 = 10_000_000;
 /// Bytes of an environment that are read.
 const ENVIRON_MAX_BYTES: u64 = 256 << 10;
 /// Bytes of any other file that are read.
@@ -49,7 +46,7 @@ impl ProcFiles {
     /// A reader below `root`, usually `/proc`.
     pub(super) fn new(root: &Path) -> Self {
         let namespace = std::fs::read_link(root.join("self/ns/pid"));
-        let trusted = namespace.is_ok_and(|namespace| namespace.as_os_str() == INITIAL_PID_NAMESPACE);
+        let trusted = namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE);
         let mounts = read_bounded(&root.join("self/mountinfo"), 1 << 20).unwrap_or_default();
         Self { root: root.to_owned(), trusted, cgroups: cgroup_mount(&String::from_utf8_lossy(&mounts)) }
     }

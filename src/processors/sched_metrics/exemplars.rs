@@ -1,9 +1,11 @@
 //! Pure: for each bucket of a histogram the longest interval of the time since the last point that an application's
 //! span suffered: a click on a slow bucket opens that trace.
 
+use std::sync::Arc;
+
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
-use crate::model::histogram::{BOUNDS_NS, BUCKETS};
+use crate::model::histogram::{BUCKETS, bucket_of};
 use crate::model::{Context, Cycle, SchedBatch, WallNs};
 use crate::pipeline::otlp::{attribute, seconds};
 
@@ -13,7 +15,7 @@ struct Chosen {
     ns: u64,
     ended: WallNs,
     context: Context,
-    thread_name: std::sync::Arc<str>,
+    thread_name: Arc<str>,
 }
 
 /// The longest of each bucket.
@@ -32,7 +34,7 @@ impl Exemplars {
     pub(super) fn see(&mut self, cycle: &Cycle, batch: &SchedBatch) {
         let Some(context) = cycle.context.filter(Context::sampled) else { return };
         let ended = batch.offset.wall(cycle.run_start());
-        let thread_name = || std::sync::Arc::clone(&cycle.task.comm);
+        let thread_name = || Arc::clone(&cycle.task.comm);
         self.wait.see(cycle.wait_ns, || (ended, context, thread_name()));
         self.throttle.see(cycle.throttled_ns, || (ended, context, thread_name()));
     }
@@ -45,10 +47,9 @@ impl Exemplars {
 }
 
 impl Longest {
-    fn see(&mut self, ns: Option<u64>, of: impl FnOnce() -> (WallNs, Context, std::sync::Arc<str>)) {
+    fn see(&mut self, ns: Option<u64>, of: impl FnOnce() -> (WallNs, Context, Arc<str>)) {
         let Some(ns) = ns.filter(|ns| *ns > 0) else { return };
-        let at = BOUNDS_NS.partition_point(|bound| *bound < ns);
-        if let Some(place) = self.0.get_mut(at)
+        if let Some(place) = self.0.get_mut(bucket_of(ns))
             && place.as_ref().is_none_or(|known| known.ns < ns)
         {
             let (ended, context, thread_name) = of();

@@ -47,9 +47,8 @@ pub struct SchedSpans {
     facts: Arc<HostFacts>,
     /// Intervals that an application's trace had no room for.
     left_out: Meter,
-    /// Cycles that no open window had room for, and their number so far.
+    /// Cycles that no open window had room for.
     not_held: Meter,
-    not_held_before: u64,
 }
 
 impl SchedSpans {
@@ -67,7 +66,6 @@ impl SchedSpans {
             facts: Arc::default(),
             left_out: lost("trace_full"),
             not_held: lost("windows_full"),
-            not_held_before: 0,
         }
     }
 
@@ -113,8 +111,7 @@ impl Processor for SchedSpans {
             self.left_out.add(left_out);
             out.send(Data::Traces(spans));
         }
-        self.not_held.add(self.windows.dropped - self.not_held_before);
-        self.not_held_before = self.windows.dropped;
+        self.not_held.add(std::mem::take(&mut self.windows.dropped));
         for window in &complete {
             out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));
         }

@@ -59,7 +59,7 @@ pub(super) struct Windows {
     last_at: Option<BootNs>,
     /// Cycles in open windows; bounded by what the receiver selects in a window.
     held: usize,
-    /// Cycles that were not kept because of [`HELD_MAX`].
+    /// Cycles that were not kept because of [`HELD_MAX`], since they were last counted.
     pub(super) dropped: u64,
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use procfs::process::Process;
 
 use super::place::{self, Place};
+use crate::host::NS_PER_TICK;
 use crate::model::{BootNs, ProcessKey};
 use crate::process_context;
 
@@ -19,8 +20,6 @@ const PAUSES: [Duration; 4] =
 const KNOWN_PAUSE: Duration = Duration::from_secs(60);
 /// Processes that are looked at again.
 const PROCESSES_MAX: usize = 20_000;
-/// USER_HZ, the unit of times in `/proc/PID/stat`.
-const NS_PER_TICK: u64 = 10_000_000;
 /// The layouts that are understood.
 const SCHEMAS: [&str; 2] = ["tlsdesc_v1_dev", "tls_v1"];
 

@@ -12,12 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use self::finder::{Finder, News};
 pub(super) use self::place::Place;
+use crate::host::FIRST_PID_NAMESPACE;
 use crate::model::ProcessKey;
 
 /// Questions and answers that wait for the other side.
 const WAITING_MAX: usize = 4096;
-/// The initial pid namespace's inode (PROC_PID_INIT_INO).
-const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// The reader's side of the finder.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ impl Contexts {
         let proc = root.join("proc");
         let namespace =
             std::fs::read_link(proc.join("1/ns/pid")).or_else(|_| std::fs::read_link(proc.join("self/ns/pid")));
-        if !namespace.is_ok_and(|namespace| namespace.as_os_str() == INITIAL_PID_NAMESPACE) {
+        if !namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE) {
             tracing::warn!(
                 "sched: processes are not shown under the host's pids here; spans are not attached to applications' own"
             );

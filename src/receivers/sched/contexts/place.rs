@@ -2,16 +2,12 @@
 //! loader filled in. Refuses to know: the kernel side, when to look.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::symbol::{self, Access, Symbol};
+use crate::process_context;
 
-/// Lines of `maps` that are read: there are processes with millions.
-const MAPS_MAX_LINES: usize = 20_000;
-/// Bytes of `maps` that are read.
-const MAPS_MAX_BYTES: u64 = 4 << 20;
 /// Files of one process that are opened.
 const FILES_MAX: usize = 1_000;
 /// Offsets from the thread pointer are small; anything else in a descriptor is an address.
@@ -57,9 +53,9 @@ pub(super) fn find(folder: &Path) -> Option<Place> {
 }
 
 fn mapped(folder: &Path) -> Vec<Mapped> {
-    let Ok(maps) = File::open(folder.join("maps")) else { return Vec::new() };
+    let Ok(maps) = process_context::maps(folder) else { return Vec::new() };
     let mut files: Vec<Mapped> = Vec::new();
-    for line in BufReader::new(maps.take(MAPS_MAX_BYTES)).lines().take(MAPS_MAX_LINES).map_while(Result::ok) {
+    for line in maps.map_while(Result::ok) {
         let mut fields = line.splitn(6, ' ');
         let (Some(range), Some(offset), Some(path)) = (fields.next(), fields.nth(1), fields.nth(2)) else { continue };
         let path = path.trim_start();
