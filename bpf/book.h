@@ -131,6 +131,25 @@ static __always_inline void settle(struct task_struct *p, struct task_state *sta
 	state->slot = slot_of_cgroup(group);
 }
 
+/* Its birth fell into our time: all its counters are ours, also where it had no storage at first. */
+static __always_inline bool born_here(struct task_struct *p)
+{
+	return began && p->start_boottime > began + boot_minus_clock;
+}
+
+/* At a thread's last switch-out its counters are final: nothing waits for the kernel to free it. */
+static __always_inline void book_exit(struct task_struct *p)
+{
+	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
+	if (!state)
+		return;
+	struct look look;
+	look_at(&look, p, bpf_ktime_get_boot_ns());
+	look.dead = 1;
+	look.on_cpu = 0;
+	book(state, &look);
+}
+
 static __always_inline void add_open_block(struct slot *slot, struct task_state *state, u64 clock)
 {
 	u64 block = clock - (state->block_start < began ? began : state->block_start);
@@ -204,11 +223,14 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 			args->no_storage++;
 			return;
 		}
-		/* a task found at start begins at its counters then */
 		settle(p, state);
-		count_off(state, &look);
-		state->at = args->boot;
-		state->ended = look.dead;
+		state->at = p->start_boottime;
+		if (!born_here(p)) {
+			/* a task found at start begins at its counters then */
+			count_off(state, &look);
+			state->at = args->boot;
+			state->ended = look.dead;
+		}
 	}
 	args->tasks++;
 	book(state, &look);

@@ -132,6 +132,7 @@ const volatile struct settings settings;
 const volatile struct cycle_message layout_cycle;
 const volatile struct task_record layout_task;
 const volatile struct exit_record layout_exit;
+const volatile struct exec_record layout_exec;
 const volatile struct clock_record layout_clock;
 const volatile struct cgroup_record layout_cgroup;
 const volatile struct context_entry layout_context;

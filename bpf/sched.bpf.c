@@ -79,24 +79,41 @@ int BPF_PROG(task_newtask, struct task_struct *p)
 	return 0;
 }
 
-/* A program begins in a process: what its memory held before is gone. */
+/* A program begins in a process: what its memory held before is gone, and it may publish anew. Where the ring has no
+ * room, user space hears of it at its first cycle. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *p)
 {
 	u32 tgid = p->tgid;
 	bpf_map_delete_elem(&context_places, &tgid);
+	struct exec_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record)
+		return 0;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = RECORD_EXEC;
+	record->tgid = tgid;
+	record->leader_start_boot = p->group_leader->start_boottime;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-/* The last that is heard of a thread: its counters are final since its last switch. */
+/* The last that is heard of a thread: what its last switch did not book, because no program was shown it or
+ * there was never room for a storage. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(sched_process_free, struct task_struct *p)
 {
 	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
-	if (!state)
-		return 0;
 	struct look look;
 	look_at(&look, p, bpf_ktime_get_boot_ns());
+	if (!state) {
+		struct task_state unseen = {};
+		if (!born_here(p))
+			return 0;
+		settle(p, &unseen);
+		unseen.at = p->start_boottime;
+		book(&unseen, &look);
+		return 0;
+	}
 	book(state, &look);
 	if (state->told && !send_tid(RECORD_EXIT, p->pid, BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&exit_records_lost, 1);

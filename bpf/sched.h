@@ -27,6 +27,7 @@ enum record_kind {
 	RECORD_CLOCK = 4,
 	RECORD_CGROUP = 5,
 	RECORD_MOVED = 6,		/* a process changed its cgroup: its other threads want a collection now */
+	RECORD_EXEC = 7,		/* a process runs another program */
 };
 
 enum run_end { END_BLOCKED, END_PREEMPTED, END_THROTTLED, END_EXITED };
@@ -126,6 +127,13 @@ struct exit_record {
 	unsigned char kind;
 	unsigned char pad[3];
 	unsigned int tid;
+};
+
+struct exec_record {
+	unsigned char kind;
+	unsigned char pad[3];
+	unsigned int tgid;
+	unsigned long long leader_start_boot;
 };
 
 struct clock_record {

@@ -55,6 +55,8 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 			totals->stolen += run - executed;
 	}
 	u32 end = run_end(cpu, prev, prev_state);
+	if (end == END_EXITED)
+		book_exit(prev);
 	if (end == END_BLOCKED && prev_state && state_of(prev_state) != STATE_S) {
 		/* sleeps other than S are rare enough to note their begin; state 0 here is a sleep that a pending
 		 * signal cancelled: counted as voluntary, yet still runnable */

@@ -19,6 +19,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::process::set_virtual_memory_region_name;
 use rustix::time::{ClockId, clock_gettime};
 
 // `otel_thread_ctx_v1`, the symbol that readers look for: one pointer a thread. Stable Rust cannot name a
@@ -167,5 +168,9 @@ pub(crate) fn publish_resource(attributes: &[(&str, &str)]) -> io::Result<()> {
     // SAFETY: aligned, within the page; the time comes last, since it says that the rest is there.
     let published = unsafe { AtomicU64::from_ptr(header.cast::<c_void>().byte_add(16).cast::<u64>()) };
     published.store(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, Ordering::Release);
+    // readers listen for this call, also where the kernel keeps no names; whether it does is all one
+    // SAFETY: the page that was mapped above.
+    let page = unsafe { std::slice::from_raw_parts(header.cast::<u8>(), bytes) };
+    let _ = set_virtual_memory_region_name(page, Some(c"OTEL_CTX"));
     Ok(())
 }

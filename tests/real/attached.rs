@@ -100,7 +100,7 @@ fn judge(spans: &[Span]) -> Result<()> {
             of.map(|span| span.seconds()).sum()
         };
         let slept = sum("sched.block", query);
-        ensure!(slept >= 0.0115, "the query slept 12 ms, {slept} s are told");
+        ensure!(slept >= 0.0115, "the query slept 12 ms, {slept} s are told of {trace:#?}");
         throttled += usize::from(sum("sched.throttle", request) > 0.03);
         let (parts, whole) = covers(request, trace)?;
         told += parts;

@@ -75,7 +75,7 @@ impl Processes {
                     return Arc::clone(&entry.process);
                 }
                 let before = if reread { Reading::Later } else { entry.facts.clone() };
-                (before, entry.comm.clone(), entry.rereads + u8::from(renamed))
+                (before, entry.comm.clone(), entry.rereads.saturating_add(u8::from(renamed)))
             }
             None => (Reading::Later, None, 0),
         };

@@ -42,7 +42,7 @@ pub(super) struct Assembled {
     pub losses: Losses,
     /// A process changed its cgroup.
     pub moved: bool,
-    /// Processes of threads that were named, for the first time or anew.
+    /// Processes of threads that were named, for the first time or anew, and those that run another program.
     pub processes: HashSet<ProcessKey>,
 }
 
@@ -58,6 +58,9 @@ impl Assembler {
             Some(Record::Clock { clock, boot, .. }) => self.clock.sample(clock, boot),
             Some(Record::Cgroup(record)) => self.cgroup_events.push(record),
             Some(Record::Moved) => self.moved = true,
+            Some(Record::Exec { tgid, leader_start_boot }) => {
+                self.processes.insert(ProcessKey { pid: tgid, start: BootNs(leader_start_boot) });
+            }
             None => self.losses.add(LossReason::Decode, 1),
         }
     }

@@ -26,6 +26,9 @@ pub(super) struct Totals {
     high: usize,
 }
 
+/// Free slots that are looked past: where several CPUs meet a new cgroup at once, all but one give theirs back.
+const GAP: usize = 64;
+
 impl Totals {
     /// Reads every slot in use: its number, its cgroup, its totals.
     pub(super) fn read(
@@ -36,7 +39,7 @@ impl Totals {
     ) -> Vec<(u32, CgroupKey, CgroupTotals)> {
         let mut all = Vec::new();
         let mut index = 0;
-        while index < driver.slots() && (index <= self.high + 1) {
+        while index < driver.slots() && (index <= self.high + GAP) {
             let place = driver.slot(index);
             let key = CgroupKey { id: place.id, serial: place.serial };
             let used = place.id != 0 || (index == 0 && place.life != 0);

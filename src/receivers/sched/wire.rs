@@ -132,6 +132,13 @@ pub(super) enum Record {
     Cgroup(CgroupRecord),
     /// A process changed its cgroup: its other threads want a collection now.
     Moved,
+    /// A process runs another program.
+    Exec {
+        /// The process.
+        tgid: u32,
+        /// Its start, boot ns.
+        leader_start_boot: u64,
+    },
 }
 
 fn bytes<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
@@ -230,6 +237,7 @@ pub(super) fn decode(record: &[u8]) -> Option<Record> {
             }))
         }
         6 => Some(Record::Moved),
+        7 => Some(Record::Exec { tgid: u32_at(record, 4)?, leader_start_boot: u64_at(record, 8)? }),
         _ => None,
     }
 }

@@ -39,7 +39,8 @@ pub(super) fn full(_: &Value) -> Result<()> {
     let running = |point: &super::endpoint::Point| {
         of_load(point) && ["running", "stolen"].contains(&point.with("linux.sched.state"))
     };
-    close("running seconds", endpoint.sum("linux.sched.time", running), truth.running_s, 0.02, 0.05)?;
+    let ran = close("running seconds", endpoint.sum("linux.sched.time", running), truth.running_s, 0.02, 0.05);
+    ran.with_context(|| format!("{:#?}\n{log}", endpoint.last("linux.sched.time", of_load)))?;
     close("switches", endpoint.sum("process.context_switches", of_load), truth.switches as f64, 0.01, 50.0)
 }
 

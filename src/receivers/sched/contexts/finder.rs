@@ -1,5 +1,6 @@
-//! The thread that looks for processes which publish their threads' active spans: at their first cycle, and now
-//! and then again, since a process may begin to publish at any time. Never in the way of the ring.
+//! The thread that looks for processes which publish their threads' active spans: when they begin a program or are
+//! seen first, and ever more seldom after that, since a process may begin to publish at any time. Never in the way
+//! of the ring.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,9 +14,10 @@ use crate::host::NS_PER_TICK;
 use crate::model::{BootNs, ProcessKey};
 use crate::process_context;
 
-/// Pauses between looks at a process that publishes nothing; the last one goes on.
-const PAUSES: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300)];
+/// The first pause after a look at a process that publishes nothing; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LAST_PAUSE: Duration = Duration::from_secs(300);
 /// Between looks at one that does: it may have loaded another program.
 const KNOWN_PAUSE: Duration = Duration::from_secs(60);
 /// Processes that are looked at again.
@@ -29,7 +31,7 @@ pub(super) type News = (ProcessKey, Option<Place>);
 /// A process and when to look at it.
 struct Watched {
     process: ProcessKey,
-    looks: usize,
+    looks: u32,
     due: Instant,
     place: Option<Place>,
 }
@@ -105,7 +107,7 @@ impl Finder {
         watched.due = Instant::now()
             + match place {
                 Some(_) => KNOWN_PAUSE,
-                None => PAUSES[watched.looks.min(PAUSES.len() - 1)],
+                None => FIRST_PAUSE.saturating_mul(1 << watched.looks.min(16)).min(LAST_PAUSE),
             };
         watched.looks += 1;
         if !alive {

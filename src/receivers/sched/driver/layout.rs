@@ -22,6 +22,8 @@ const _: () = {
     assert!(offset_of!(types::task_record, slot) == 12 && offset_of!(types::task_record, start_boot) == 16);
     assert!(offset_of!(types::task_record, leader_start_boot) == 24 && offset_of!(types::task_record, comm) == 32);
     assert!(offset_of!(types::exit_record, tid) == 4);
+    assert!(offset_of!(types::exec_record, tgid) == 4);
+    assert!(offset_of!(types::exec_record, leader_start_boot) == 8);
     assert!(offset_of!(types::clock_record, cpu) == 2 && offset_of!(types::clock_record, clock) == 8);
     assert!(offset_of!(types::clock_record, boot) == 16);
     assert!(offset_of!(types::cgroup_record, path_bytes) == 2 && offset_of!(types::cgroup_record, slot) == 4);
