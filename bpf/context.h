@@ -88,9 +88,56 @@ static __always_inline bool same_span(struct context_entry *a, struct context_en
 	return ta[0] == tb[0] && ta[1] == tb[1] && sa[0] == sb[0];
 }
 
+/* The stay before the run that ends, for a switch-in that no program was shown: by the kernel's own counters and
+ * what was kept at the switch-out before. */
+static __always_inline void context_rebuild(struct cpu_state *cpu, struct task_struct *prev, struct task_state *state,
+					    u32 slot, u64 delay)
+{
+	u64 arrival = prev->sched_info.last_arrival, since = arrival - delay, block = state->block_start;
+	struct stay stay;
+
+	stay_in(&stay, prev->se.cfs_rq, since, arrival);
+	if (throttle_possible(&stay))
+		throttled_part(&stay);
+	if (stay.throttled > delay)
+		stay.throttled = delay;
+	cpu->tid = prev->pid;
+	cpu->slot = slot;
+	cpu->flags = FLAG_WAIT_KNOWN;
+	cpu->reasons = cpu->state = 0;
+	cpu->block = 0;
+	cpu->wait = delay - stay.throttled;
+	cpu->throttled = stay.throttled;
+	cpu->wait_before = stay.throttled ? stay.first - since : 0;
+	if (!block || block != state->context_out || since < block)
+		return;
+	cpu->block = since - block;
+	cpu->state = state->block_state;
+	cpu->flags |= FLAG_BLOCK_KNOWN;
+	if (state->waker_of == block) {
+		cpu->waker = state->waker;
+		cpu->flags |= FLAG_WAKER;
+	}
+}
+
+/* A task that moves to another CPU while it waits is queued anew there; the kernel's sum has both parts. */
+static __always_inline void context_moved(struct cpu_state *cpu, u64 delay)
+{
+	u64 seen = cpu->wait + cpu->throttled;
+
+	if (!(cpu->flags & FLAG_WAIT_KNOWN) || delay <= seen)
+		return;
+	cpu->wait += delay - seen;
+	if (cpu->throttled)
+		cpu->wait_before += delay - seen;
+	if (cpu->block > delay - seen)
+		cpu->block -= delay - seen;
+}
+
 /* At switch-out: the context that held over the stay before this run becomes the cycle's, the one read now that
  * of the stay that begins. Returns the reason to select the cycle, if it has a sampled one. */
-static __noinline u32 context_step(struct cpu_state *cpu, struct task_struct *prev, u32 block_state, u64 now)
+static __noinline u32 context_step(struct cpu_state *cpu, struct task_struct *prev, u32 block_state, u64 now,
+				   u32 slot)
 {
 	u32 tgid = prev->tgid;
 	struct context_place *place = bpf_map_lookup_elem(&context_places, &tgid);
@@ -108,7 +155,14 @@ static __noinline u32 context_step(struct cpu_state *cpu, struct task_struct *pr
 		cpu->contexts_stale++;
 	*entry = state->context;
 	context_read(cpu, place, thread_pointer(prev), &state->context);
+	u64 delay = prev->sched_info.run_delay;
+	if (held && cpu->tid != prev->pid)
+		context_rebuild(cpu, prev, state, slot, delay - state->context_delay);
+	else if (held)
+		context_moved(cpu, delay - state->context_delay);
 	state->context_switches = switches;
+	state->context_delay = delay;
+	state->context_out = now;
 	entry->covers_run = state->context.known && same_span(entry, &state->context);
 	/* its next block is told also where it is too short for the waking program */
 	if (block_state) {

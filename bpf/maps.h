@@ -29,6 +29,8 @@ struct task_state {
 	/* what it published at its last switch-out, and its count of switches then */
 	struct context_entry context;
 	u64 context_switches;
+	u64 context_out;		/* the clock at that switch-out, */
+	u64 context_delay;		/* and what it had waited in its life */
 };
 
 struct {

@@ -29,8 +29,11 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 	u64 arrival = prev->sched_info.last_arrival;
 	bool known = cpu->tid == prev->pid;
 
-	if (!known)
+	if (!known) {
 		slot = slot_cached(cpu, prev);
+		/* as at the switch-in that was not shown */
+		cpu->involuntary = prev->nivcsw - !prev_state;
+	}
 	if (settings.throttle_clock)
 		throttle_seen(prev->se.cfs_rq);
 	struct slot_cpu *totals = slot_cpu(slot, cpu_id);
@@ -78,7 +81,8 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 	u32 reasons = known ? cpu->reasons : 0;
 	if (settings.contexts && context_published(prev->tgid)) {
 		u32 block = end == END_BLOCKED && prev_state ? state_of(prev_state) : STATE_NONE;
-		reasons |= context_step(cpu, prev, block, now);
+		reasons |= context_step(cpu, prev, block, now, slot);
+		known = cpu->tid == prev->pid;
 	}
 	if (run >= settings.run)
 		reasons |= REASON_RUN;

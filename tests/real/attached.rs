@@ -23,7 +23,8 @@ pub(crate) fn a_request_tells_what_it_suffered() -> Result<()> {
     let folder = folder()?;
     let mut jaeger = Jaeger::start(folder.path())?;
     let mut podman = Podman::start(folder.path())?;
-    let mut agent = Agent::start(folder.path(), &to_jaeger(&jaeger))?;
+    let page = crate::program::free_address()?;
+    let mut agent = Agent::start(folder.path(), &to_jaeger(&jaeger, page.port()))?;
     let port = crate::program::free_address()?;
     let script = format!(
         "PORT={} OTEL_EXPORTER_OTLP_ENDPOINT=http://{} OTEL_BSP_SCHEDULE_DELAY=500 exec /traced_service",
@@ -47,18 +48,21 @@ pub(crate) fn a_request_tells_what_it_suffered() -> Result<()> {
         http::ask(port, "GET", "/checkout?cpu_ms=60&sleep_ms=12", "")?;
     }
     std::thread::sleep(Duration::from_secs(2));
+    let counters = http::ask(page, "GET", "/metrics", "")?;
+    let lost: Vec<&str> = counters.lines().filter(|line| line.contains("_lost{")).collect();
     agent.stop()?;
     let spans = jaeger.spans("shop-web")?;
     podman.remove(&container)?;
-    judge(&spans).with_context(|| format!("the agent said:\n{}", agent.output()))
+    judge(&spans).with_context(|| format!("the agent said:\n{}\n{}", agent.output(), lost.join("\n")))
 }
 
-fn to_jaeger(jaeger: &Jaeger) -> String {
+fn to_jaeger(jaeger: &Jaeger, page: u16) -> String {
     format!(
         "receivers: {{sched: {{collection_interval: 1s, select: {{rate_per_cgroup: 0}}}}}}
 processors: {{container: {{}}, sched_spans: {{window: 2s}}, batch: {{}}}}
 exporters: {{otlp_grpc: {{endpoint: '{}', tls: {{insecure: true}}}}}}
 service:
+  telemetry: {{metrics: {{readers: [{{pull: {{exporter: {{prometheus: {{host: 127.0.0.1, port: {page}}}}}}}}}]}}}}
   pipelines:
     traces: {{receivers: [sched], processors: [container, sched_spans, batch], exporters: [otlp_grpc]}}
 ",
