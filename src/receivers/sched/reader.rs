@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 use super::assemble::{Assembled, Assembler};
 use super::cgroups::CgroupPaths;
 use super::clock;
-use super::contexts::{Contexts, Place};
-use super::driver::{Driver, DriverError, context_place as KernelPlace};
+use super::contexts::Upkeep;
+use super::driver::{Driver, DriverError};
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
 use super::targets::Chosen;
 use super::totals::{Measured, Totals};
 use crate::model::{
-    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, ProcessKey,
-    SchedBatch,
+    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, SchedBatch,
 };
 use crate::pipeline::{Data, Outlet};
 use crate::telemetry::Telemetry;
@@ -60,9 +59,7 @@ pub(super) struct Reader {
     /// A collection that found no room; totals are cumulative, so the newest is enough.
     waiting: Option<(Collection, HashSet<CgroupKey>)>,
     chosen: Chosen,
-    contexts: Option<Contexts>,
-    /// Thread contexts that could not be used, as last read: by reason.
-    contexts_lost: [u64; 3],
+    contexts: Upkeep,
     limits: Option<LimitFiles>,
 }
 
@@ -75,7 +72,7 @@ impl Reader {
         paths: CgroupPaths,
         telemetry: Telemetry,
         chosen: Chosen,
-        contexts: Option<Contexts>,
+        contexts: Upkeep,
     ) -> Self {
         Self {
             pace,
@@ -94,7 +91,6 @@ impl Reader {
             waiting: None,
             chosen,
             contexts,
-            contexts_lost: [0; 3],
             limits: None,
         }
     }
@@ -129,7 +125,7 @@ impl Reader {
             ring.drain(if ending { Duration::ZERO } else { patience })?;
             let assembled = assembler.borrow_mut().take();
             self.cgroup_events(driver, &assembled);
-            self.contexts(driver, &assembled);
+            self.contexts.step(driver, &assembled.processes);
             if assembled.moved {
                 // books what the process' other threads did in their old cgroup; the series come in their time
                 self.generation = driver.collect()?.generation;
@@ -197,48 +193,10 @@ impl Reader {
         }
     }
 
-    /// Asks about processes that are new here, and tells the kernel side what was found.
-    fn contexts(&self, driver: &Driver<'_>, assembled: &Assembled) {
-        let Some(contexts) = &self.contexts else { return };
-        let not_asked = assembled.processes.iter().filter(|process| !contexts.seen(**process)).count();
-        self.count_contexts("not_asked", not_asked as u64);
-        for (process, found) in contexts.news() {
-            let Some(place) = found else {
-                driver.forget_context_place(process.pid);
-                continue;
-            };
-            tracing::debug!("sched: process {} publishes its active spans: {place:?}", process.pid);
-            if !driver.set_context_place(process.pid, context_place(process, place)) {
-                self.count_contexts("map_full", 1);
-            }
-        }
-    }
-
-    fn count_contexts(&self, reason: &str, count: u64) {
-        if count > 0 {
-            let attributes = [("receiver", "sched"), ("reason", reason)];
-            self.telemetry.counter("sched.receiver.contexts.lost", "{context}", &attributes).add(count);
-        }
-    }
-
-    /// Counts the records of threads that could not be used.
-    fn contexts_lost(&mut self, driver: &Driver<'_>) {
-        let mut sums = [0; 3];
-        for cpu in (0..driver.cpus()).map(|cpu| driver.cpu(cpu)) {
-            for (sum, count) in sums.iter_mut().zip([cpu.contexts_unread, cpu.contexts_invalid, cpu.contexts_stale]) {
-                *sum += count;
-            }
-        }
-        for ((reason, now), before) in ["unread", "invalid", "stale"].iter().zip(sums).zip(self.contexts_lost) {
-            self.count_contexts(reason, now - before);
-        }
-        self.contexts_lost = sums;
-    }
-
     fn collect(&mut self, driver: &Driver<'_>) -> Result<(Collection, HashSet<CgroupKey>), DriverError> {
         let args = driver.collect()?;
         self.generation = args.generation;
-        self.contexts_lost(driver);
+        self.contexts.count_lost(driver);
         let mut read = self.totals.read(driver, &args, self.pace.measured);
         let mut host = HostCounters::default();
         if let Some(files) = &mut self.limits {
@@ -353,17 +311,6 @@ impl Reader {
             let attributes = [("receiver", "sched"), ("reason", reason.name())];
             self.telemetry.counter("sched.receiver.events.lost", "{event}", &attributes).add(count);
         }
-    }
-}
-
-fn context_place(process: ProcessKey, place: Place) -> KernelPlace {
-    KernelPlace {
-        start: process.start.0,
-        offset: place.offset,
-        module: place.module,
-        vector_at: place.vector_at,
-        entry_bytes: place.entry_bytes,
-        ..KernelPlace::default()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::clock;
-use super::contexts::Contexts;
+use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::limits::LimitFiles;
 use super::reader::{Pace, Reader};
@@ -154,7 +154,7 @@ fn begin<'a>(
             block: load.settings.block_histogram != 0,
         },
     };
-    let contexts = wants.contexts.then(|| Contexts::start(root)).flatten();
+    let contexts = Upkeep::start(wants.contexts, root, telemetry.clone());
     let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings), contexts);
     let limits = hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount, hierarchy.v2));
     let reader = reader.with_limits(limits);

@@ -1,17 +1,19 @@
 //! Which processes publish the active spans of their threads (OTEP 4947), and where the kernel side finds them.
 //!
-//! `finder` is a thread of its own, `place` reads one process, `symbol` one file. Refuses to know: what a context
-//! is good for.
+//! `finder` is a thread of its own, `place` reads one process, `symbol` one file, `upkeep` is the reader's part.
+//! Refuses to know: what a context is good for.
 
 mod finder;
 mod place;
 mod symbol;
+mod upkeep;
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use self::finder::{Finder, News};
-pub(super) use self::place::Place;
+use self::place::Place;
+pub(super) use self::upkeep::Upkeep;
 use crate::host::FIRST_PID_NAMESPACE;
 use crate::model::ProcessKey;
 
@@ -20,7 +22,7 @@ const WAITING_MAX: usize = 4096;
 
 /// The reader's side of the finder.
 #[derive(Debug)]
-pub(super) struct Contexts {
+struct Contexts {
     asked: SyncSender<ProcessKey>,
     news: Receiver<News>,
 }
@@ -28,7 +30,7 @@ pub(super) struct Contexts {
 impl Contexts {
     /// Begins to look; `None`, and one line in the log, where the host's processes cannot be seen. The thread ends
     /// with this value.
-    pub(super) fn start(root: &Path) -> Option<Self> {
+    fn start(root: &Path) -> Option<Self> {
         let proc = root.join("proc");
         let namespace =
             std::fs::read_link(proc.join("1/ns/pid")).or_else(|_| std::fs::read_link(proc.join("self/ns/pid")));
@@ -50,12 +52,12 @@ impl Contexts {
     }
 
     /// A process is seen, perhaps under a new name; false where the finder has too much to do.
-    pub(super) fn seen(&self, process: ProcessKey) -> bool {
+    fn seen(&self, process: ProcessKey) -> bool {
         self.asked.try_send(process).is_ok()
     }
 
     /// What was found since the last call.
-    pub(super) fn news(&self) -> impl Iterator<Item = News> {
+    fn news(&self) -> impl Iterator<Item = News> {
         self.news.try_iter()
     }
 }
