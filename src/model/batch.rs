@@ -1,12 +1,13 @@
 //! What travels from the `sched` receiver to the processors: a stretch of time with all that happened in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cycle::Cycle;
 use super::limits::HostCounters;
 use super::loss::Losses;
 use super::owner::Owner;
+use super::targets::Targets;
 use super::task::{CgroupFacts, CgroupKey, Process, ProcessKey};
 use super::time::{BootNs, ClockOffset};
 use super::totals::CgroupTotals;
@@ -59,6 +60,8 @@ pub struct HostFacts {
     pub since: BootNs,
     /// A wait that is open for longer is reported while it lasts, ns.
     pub starvation_ns: u64,
+    /// Where the host's files are mounted, empty for `/`.
+    pub root: Arc<str>,
 }
 
 /// A read of all totals: everything that happened up to `at` is in it.
@@ -96,6 +99,10 @@ pub struct SchedBatch {
     /// Filled by the `container` processor: the owner of every cgroup above. A cgroup that is missing
     /// here belongs to the host.
     pub owners: HashMap<CgroupKey, Arc<Owner>>,
+    /// Who gives spans, where names decide that; `None`: every cycle was chosen already.
+    pub targets: Option<Arc<Targets>>,
+    /// Filled by the `container` processor: keys of owners above that give no spans.
+    pub silent: HashSet<Arc<str>>,
     /// Filled by the `container` processor: the processes of the cycles.
     pub processes: HashMap<ProcessKey, Arc<Process>>,
     /// Filled by the `container` processor: the host's own Resource.

@@ -127,6 +127,8 @@ pub enum CulpritKind {
     },
     /// Nobody: the CPU was idle and the thread's wakeup was still under way.
     Idle,
+    /// A task outside the part of the host that may be named.
+    Other,
     /// Interrupt time, where it can be told.
     Irq,
     /// The log no longer holds it, or another CPU held it before a migration.

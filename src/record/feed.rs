@@ -167,6 +167,7 @@ impl Feed {
             cpus: facts.cpus,
             since: self.facts.since,
             starvation_ns: self.settings.starvation_ns,
+            ..HostFacts::default()
         });
     }
 

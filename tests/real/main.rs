@@ -10,11 +10,13 @@ mod attached;
 mod config_agrees;
 mod faults;
 mod kernels;
+mod kubernetes;
 mod parts_speak;
 mod quota;
 mod recording;
 mod schema;
 mod short_lived;
+mod side_by_side;
 mod support;
 
 #[path = "../support/needs.rs"]
@@ -27,7 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use needs::Need::{Btf, Collector, Emulator, Jaeger, JsonSchema, Perf, Podman, Root};
+use needs::Need::{Btf, Collector, Docker, Emulator, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Root};
 use needs::Test;
 
 const TESTS: &[Test] = &[
@@ -55,6 +57,8 @@ const TESTS: &[Test] = &[
     ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),
     ("recording::agrees_with_perf", &[Root, Perf], recording::agrees_with_perf),
     ("recording::cleans_up_after_the_killed", &[Root], recording::cleans_up_after_the_killed),
+    ("kubernetes::pods_are_named", &[Root, Btf, Kubernetes], kubernetes::pods_are_named),
+    ("side_by_side::docker_and_podman", &[Root, Btf, Docker, Podman], side_by_side::docker_and_podman),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

@@ -26,6 +26,10 @@ pub(crate) enum Need {
     Emulator,
     /// perf.
     Perf,
+    /// Docker's daemon with containerd and runc.
+    Docker,
+    /// The Kubernetes that `tests/real/parts/get` builds, and etcd, containerd, runc.
+    Kubernetes,
 }
 
 impl Need {
@@ -40,6 +44,14 @@ impl Need {
             Self::Emulator => (has_emulator(), "needs qemu-system-x86_64, cpio and a static /bin/busybox".to_owned()),
             Self::Perf => (runs("perf"), "needs perf".to_owned()),
             Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
+            Self::Docker => (
+                has(&["dockerd", "docker", "containerd", "runc"]),
+                "needs the packages docker.io, containerd and runc".to_owned(),
+            ),
+            Self::Kubernetes if !has(&["etcd", "containerd", "ctr", "runc", "openssl", "ip"]) => {
+                (false, "needs the packages etcd-server, containerd, runc, openssl and iproute2".to_owned())
+            }
+            Self::Kubernetes => (part("kubernetes").is_ok(), part("kubernetes").err().unwrap_or_default()),
         };
         (!met).then_some(remedy)
     }
@@ -52,6 +64,13 @@ fn runs(program: &str) -> bool {
 
 fn has_emulator() -> bool {
     runs("qemu-system-x86_64") && runs("cpio") && runs("strip") && fs::metadata("/bin/busybox").is_ok()
+}
+
+/// Whether all programs are on PATH or where administrators' programs are.
+fn has(programs: &[&str]) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders: Vec<&str> = path.split(':').chain(["/usr/sbin", "/sbin"]).collect();
+    programs.iter().all(|program| folders.iter().any(|folder| Path::new(folder).join(program).exists()))
 }
 
 fn has_podman() -> bool {

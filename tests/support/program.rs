@@ -56,13 +56,14 @@ impl Program {
     /// Waits until it has printed that.
     pub(crate) fn says(&mut self, words: &str) -> Result<()> {
         let what = format!("{words:?} from {}", self.name);
-        eventually(&what, Duration::from_secs(30), || {
+        let said = eventually(&what, Duration::from_secs(30), || {
             let is_said = self.output().contains(words);
             if !is_said {
                 self.is_alive()?;
             }
             Ok(is_said.then_some(()))
-        })
+        });
+        said.with_context(|| format!("{} said:\n{}", self.name, self.output()))
     }
 
     /// Fails, with what it said last, where it has ended.

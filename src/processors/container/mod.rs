@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use self::cache::Cache;
 use self::identity::Known;
-use self::owners::{Budget, OwnerSettings, Owners};
+use self::owners::{Budget, OwnerEntry, OwnerSettings, Owners};
 use self::proc_files::ProcFiles;
 use self::processes::Processes;
 use self::settings::ContainerSettings;
@@ -46,7 +46,8 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     converts: &[(Signal::Sched, Signal::Sched)],
     settings: Settings::of::<ContainerSettings>(),
     build: |body: &Body, context: &BuildContext| -> Built<dyn Processor> {
-        Ok(Box::new(Container::new(&body.decode()?, context, Path::new("/"))))
+        let (settings, context) = (body.decode()?, context.clone());
+        Ok(Box::new(Begins { settings, context, running: None }))
     },
 };
 
@@ -54,6 +55,13 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
 const READS_PER_BATCH: usize = 256;
 /// How often unused entries are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The processor; it begins with its first batch, which tells where the host's files are.
+struct Begins {
+    settings: ContainerSettings,
+    context: BuildContext,
+    running: Option<Container>,
+}
 
 struct Container {
     host: Arc<Owner>,
@@ -134,6 +142,11 @@ impl Container {
             batch.processes.insert(task.process, process);
         }
         batch.host = Some(Arc::clone(&self.host));
+        if let Some(targets) = &batch.targets {
+            let path = |owner: &Owner| self.owners.entry(owner).and_then(OwnerEntry::path);
+            let silent = batch.owners.values().filter(|owner| !targets.gives_spans(path(owner), &owner.resource));
+            batch.silent = silent.map(|owner| Arc::clone(&owner.key)).collect();
+        }
         if now.saturating_duration_since(self.swept) >= SWEEP_INTERVAL {
             self.swept = now;
             self.owners.sweep(now, self.ttl);
@@ -142,14 +155,17 @@ impl Container {
     }
 }
 
-impl Processor for Container {
+impl Processor for Begins {
     fn process(&mut self, data: Data, out: &mut Outbox) {
         let Data::Sched(mut batch) = data else {
             // the graph lets nothing else in
             return out.send(data);
         };
-        self.sources.start();
-        self.attribute(Arc::make_mut(&mut batch), Instant::now());
+        let root = if batch.facts.root.is_empty() { "/" } else { &*batch.facts.root };
+        let running =
+            self.running.get_or_insert_with(|| Container::new(&self.settings, &self.context, Path::new(root)));
+        running.sources.start();
+        running.attribute(Arc::make_mut(&mut batch), Instant::now());
         out.send(Data::Sched(batch));
     }
 }

@@ -33,6 +33,13 @@ pub(super) struct OwnerEntry {
     path: Option<Arc<str>>,
 }
 
+impl OwnerEntry {
+    /// A cgroup of it.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+}
+
 /// The main process of a container.
 #[derive(Debug, Clone, PartialEq)]
 enum Main {

@@ -252,6 +252,7 @@ fn name(kind: &CulpritKind, victim: &Owner, batch: &SchedBatch) -> CulpritName {
         CulpritKind::Idle => CulpritName::pseudo("idle"),
         CulpritKind::Irq => CulpritName::pseudo("irq"),
         CulpritKind::Unattributed => CulpritName::pseudo("unattributed"),
+        CulpritKind::Other => CulpritName::pseudo("other"),
         CulpritKind::Task { cgroup, .. } => match batch.owners.get(cgroup) {
             Some(owner) if owner.key == victim.key => CulpritName::pseudo("self"),
             Some(owner) => {

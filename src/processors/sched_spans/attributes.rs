@@ -44,6 +44,7 @@ impl Names<'_> {
             CulpritKind::Kernel { tid, comm } => ("kernel".into(), "kernel".into(), *tid, comm.to_string()),
             CulpritKind::Idle => pseudo("idle"),
             CulpritKind::Irq => pseudo("irq"),
+            CulpritKind::Other => pseudo("other"),
             CulpritKind::Unattributed => pseudo("unattributed"),
         }
     }

@@ -95,6 +95,7 @@ impl SchedSpans {
     fn traces(&self, ids: &Ids, windows: &[Window]) -> Vec<ResourceSpans> {
         let maker = self.maker(ids);
         let traces = windows.iter().flat_map(|window| window.owners.values().map(move |part| (window, part)));
+        let traces = traces.filter(|(_, part)| !part.silent);
         traces.flat_map(|(window, part)| maker.trace(window, part)).collect()
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct OwnerWindow {
     pub(super) owner: Arc<Owner>,
     pub(super) threads: BTreeMap<ThreadKey, ThreadWindow>,
     pub(super) measured: Option<Measured>,
+    /// It was not chosen to give spans.
+    pub(super) silent: bool,
 }
 
 /// One window of all owners.
@@ -77,6 +79,7 @@ impl Windows {
             self.window(now, batch.offset, length_ns).losses.merge(&batch.losses);
         }
         let measured_until = self.measure(batch, length_ns);
+        self.rename(batch);
         let until = batch.offset.wall(batch.delivered_until).0;
         let mut complete = Vec::new();
         while let Some(entry) = self.open.first_entry() {
@@ -91,6 +94,21 @@ impl Windows {
             complete.push(window);
         }
         complete
+    }
+
+    /// A window is told by what is known when it closes: names that came since its cycles count.
+    fn rename(&mut self, batch: &SchedBatch) {
+        if batch.collection.is_none() && batch.targets.is_none() {
+            return;
+        }
+        for window in self.open.values_mut() {
+            for owner in batch.owners.values() {
+                if let Some(part) = window.owners.get_mut(&owner.key) {
+                    part.owner = Arc::clone(owner);
+                    part.silent = batch.silent.contains(&owner.key);
+                }
+            }
+        }
     }
 
     /// Gives what is open: the input has ended.
@@ -131,6 +149,7 @@ impl Windows {
         }
         let part = window.part(owner);
         part.owner = Arc::clone(owner);
+        part.silent = batch.silent.contains(&owner.key);
         let process = batch.processes.get(&cycle.task.process);
         let thread = part
             .threads
@@ -172,6 +191,7 @@ impl Window {
             owner: Arc::clone(owner),
             threads: BTreeMap::new(),
             measured: None,
+            silent: false,
         })
     }
 

@@ -74,7 +74,7 @@ pub struct Meter<'a> {
 /// Where /proc cannot be read.
 pub fn cpu_hierarchy(root: &Path) -> Result<CpuHierarchy, String> {
     let found = Hierarchy::find(root).map_err(|error| format!("/proc cannot be read: {error}"))?;
-    Ok(CpuHierarchy { is_v2: found.v2, mount: found.mount })
+    Ok(CpuHierarchy { is_v2: found.v2, mount: found.mount.map(|mount| mount.point) })
 }
 
 impl<'a> Meter<'a> {

@@ -5,6 +5,7 @@
 
 mod assemble;
 mod cgroups;
+mod chosen;
 mod clock;
 mod contexts;
 mod driver;
@@ -14,9 +15,9 @@ mod meter;
 mod reader;
 mod settings;
 mod start;
-mod targets;
 mod totals;
 mod tracefs;
+mod view;
 mod wire;
 
 pub use meter::{CgroupReading, CpuHierarchy, Memory, Meter, Offers, Reading, cpu_hierarchy};

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::assemble::{Assembled, Assembler};
 use super::cgroups::CgroupPaths;
+use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError};
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
-use super::targets::Chosen;
 use super::totals::{Measured, Totals};
 use crate::model::{
     BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, SchedBatch,
@@ -123,8 +123,9 @@ impl Reader {
             let drain = if self.pace.spans { self.pace.drain } else { self.pace.collection };
             let patience = next_collection.saturating_duration_since(now).min(drain);
             ring.drain(if ending { Duration::ZERO } else { patience })?;
-            let assembled = assembler.borrow_mut().take();
+            let mut assembled = assembler.borrow_mut().take();
             self.cgroup_events(driver, &assembled);
+            self.chosen.narrow(&mut assembled, &self.paths);
             self.contexts.step(driver, &assembled.processes);
             if assembled.moved {
                 // books what the process' other threads did in their old cgroup; the series come in their time
@@ -162,7 +163,7 @@ impl Reader {
                 // slots are handed out from the lowest
                 return;
             }
-            let gives = self.paths.get(id).is_some_and(|path| self.chosen.gives_spans(&path));
+            let gives = self.chosen.gives_spans(id, self.paths.get(id).as_deref());
             driver.set_gives_spans(u32::try_from(index).unwrap_or(0), gives);
         }
     }
@@ -186,7 +187,7 @@ impl Reader {
             } else {
                 let path: Arc<str> = String::from_utf8_lossy(&event.path).into();
                 if !self.chosen.is_all() && event.slot != 0 {
-                    driver.set_gives_spans(event.slot, self.chosen.gives_spans(&path));
+                    driver.set_gives_spans(event.slot, self.chosen.gives_spans(event.id, Some(&path)));
                 }
                 self.paths.learn(event.id, path);
             }
@@ -229,7 +230,11 @@ impl Reader {
         let switches = (0..driver.cpus()).map(|cpu| driver.cpu(cpu)).map(|cpu| cpu.switches - cpu.idle_switches).sum();
         let collection = Collection {
             at: BootNs(args.boot),
-            cgroups: read.into_iter().map(|(_, key, totals)| (key, totals)).collect(),
+            cgroups: read
+                .into_iter()
+                .map(|(_, key, totals)| (key, totals))
+                .filter(|(key, _)| self.chosen.sees(*key, &self.paths))
+                .collect(),
             losses: self.all,
             switches: Some(switches),
             host,
@@ -273,6 +278,7 @@ impl Reader {
             cycles: assembled.cycles,
             collection,
             losses: self.unsent,
+            targets: self.chosen.by_name(),
             ..SchedBatch::default()
         };
         self.unsent = Losses::default();

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Checker, Period, Section};
+use crate::model::TargetGlobs;
 
 /// How events are taken from the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,14 +64,14 @@ pub enum Preset {
     Everything,
 }
 
-/// Which cgroups are watched, by what they are.
+/// Which cgroups and containers are meant; globs, and one that matches suffices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Targets {
     /// The agent's own threads (only meaningful under `exclude`).
     #[serde(rename = "self", skip_serializing_if = "Option::is_none")]
     pub own: Option<bool>,
-    /// Cgroup paths, globs allowed.
+    /// Cgroup paths; each means all below it.
     pub cgroups: Vec<String>,
     /// Kubernetes namespaces.
     pub namespaces: Vec<String>,
@@ -80,6 +81,19 @@ pub struct Targets {
     pub containers: Vec<String>,
     /// systemd units.
     pub systemd_units: Vec<String>,
+}
+
+impl Targets {
+    /// As the model has them.
+    pub(super) fn globs(&self) -> TargetGlobs {
+        TargetGlobs {
+            cgroups: self.cgroups.clone(),
+            units: self.systemd_units.clone(),
+            namespaces: self.namespaces.clone(),
+            pods: self.pods.clone(),
+            containers: self.containers.clone(),
+        }
+    }
 }
 
 /// Which cycles become spans; one reason suffices. Totals are complete whatever is selected.
@@ -230,6 +244,7 @@ impl Section for SchedSettings {
             at.problem("select::sample_ratio", format!("{ratio} is out of range; 0 to 1 is allowed"));
         }
         self.validate_unbuilt(at);
+        self.validate_targets(at);
         if !self.root_path.starts_with('/') {
             at.problem("root_path", "must be an absolute path, such as /hostfs");
         }
@@ -249,25 +264,23 @@ impl SchedSettings {
         if matches!(self.backend, Backend::RawTp | Backend::Tracepoint) {
             at.problem("backend", "only `auto`, `tp_btf` and `tracefs` are built so far");
         }
-        if !matches!(self.scope, Scope::Auto | Scope::Host) {
-            at.problem("scope", "only `auto` and `host` are built so far");
-        }
         if self.on_error != OnError::Fail {
             at.problem("on_error", "only `fail` is built so far");
         }
+    }
+
+    fn validate_targets(&self, at: &mut Checker<'_>) {
         for (key, targets) in [("include", &self.include), ("exclude", &self.exclude)] {
-            let named = [
+            let lists = [
+                ("cgroups", &targets.cgroups),
                 ("namespaces", &targets.namespaces),
                 ("pods", &targets.pods),
                 ("containers", &targets.containers),
                 ("systemd_units", &targets.systemd_units),
             ];
-            for (word, _) in named.iter().filter(|(_, list)| !list.is_empty()) {
-                at.problem(&format!("{key}::{word}"), "only `cgroups` is built so far");
-            }
-            for glob in &targets.cgroups {
+            for (word, glob) in lists.iter().flat_map(|(word, list)| list.iter().map(move |glob| (word, glob))) {
                 if let Err(error) = globset::Glob::new(glob) {
-                    at.problem(&format!("{key}::cgroups"), format!("`{glob}` is not a glob: {}", error.kind()));
+                    at.problem(&format!("{key}::{word}"), format!("`{glob}` is not a glob: {}", error.kind()));
                 }
             }
         }

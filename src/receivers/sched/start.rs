@@ -9,17 +9,19 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use super::cgroups::{CgroupPaths, Hierarchy};
+use super::cgroups::{CgroupPaths, Hierarchy, Mount};
+use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::limits::LimitFiles;
 use super::reader::{Pace, Reader};
 use super::settings::{Backend, SchedSettings, Selection};
-use super::targets::Chosen;
 use super::totals::Measured;
 use super::tracefs::Tracefs;
-use crate::model::{BootNs, HostFacts, Wants};
+use super::view::{Standpoint, View};
+use crate::host::FIRST_PID_NAMESPACE;
+use crate::model::{BootNs, HostFacts, Targets, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
 use crate::telemetry::Telemetry;
 
@@ -121,6 +123,8 @@ fn begin<'a>(
     let root = Path::new(&settings.root_path);
     let hierarchy =
         Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
+    let view = View::new(settings.scope, standpoint(&hierarchy))
+        .map_err(|why| DriverError::other(format!("receivers::sched::scope: {why}")))?;
     let selection = settings.select.resolve();
     let wants = outlet.wants();
     let load = load(settings, &selection, &hierarchy, wants)?;
@@ -142,6 +146,13 @@ fn begin<'a>(
         facts.throttle_source,
         if hierarchy.v2 { "v2" } else { "v1 cpu controller" }
     );
+    match &view {
+        View::Host => {}
+        View::Below(path) => tracing::info!("sched: scope is {path} and below; everything else is `other`"),
+        View::Only(_) => tracing::info!(
+            "sched: scope is the agent's own container, which is all that its cgroup namespace shows; everything else is `other`"
+        ),
+    }
     let pace = Pace {
         collection: settings.collection_interval.0,
         clock_sync: settings.clock_sync_interval.0,
@@ -155,10 +166,23 @@ fn begin<'a>(
         },
     };
     let contexts = Upkeep::start(wants.contexts, root, telemetry.clone());
-    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, Chosen::new(settings), contexts);
-    let limits = hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount, hierarchy.v2));
+    let chosen = Chosen::new(Targets::new(settings.include.globs(), settings.exclude.globs()), view);
+    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, chosen, contexts);
+    let limits =
+        hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount.point, hierarchy.v2));
     let reader = reader.with_limits(limits);
     Ok((driver, reader))
+}
+
+/// Where the agent itself is.
+fn standpoint(hierarchy: &Hierarchy) -> Standpoint {
+    let namespace = fs::read_link("/proc/self/ns/pid");
+    let sees_host = namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE);
+    let mut part = CgroupPaths::default();
+    if let Some(point) = &hierarchy.own_part {
+        part.walk(&Mount { point: point.clone(), below: String::new() });
+    }
+    Standpoint { path: hierarchy.own.clone(), own: part.ids().collect(), sees_host }
 }
 
 /// Slots by CPUs: each costs 640 bytes a CPU, so that the maps stay in bounds on large hosts.
@@ -223,5 +247,6 @@ fn host_facts(settings: &SchedSettings, driver: &Driver<'_>, since: BootNs) -> H
         cpus: u32::try_from(driver.cpus()).unwrap_or(0),
         since,
         starvation_ns: settings.starvation.as_ns(),
+        root: settings.root_path.trim_end_matches('/').into(),
     }
 }

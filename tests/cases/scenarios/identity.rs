@@ -18,7 +18,7 @@ const BUSY: &str = "while :; do :; done";
 /// E31: an agent that does not see the host's pids.
 pub(super) fn no_host_pids(_: &Value) -> Result<()> {
     let endpoint = Endpoint::start("127.0.0.1:0", Duration::ZERO)?;
-    let config = Config { sched: "select: {preset: everything}", spans: true, ..Config::default() };
+    let config = Config { sched: "scope: host, select: {preset: everything}", spans: true, ..Config::default() };
     let wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let agent = Agent::start(&wrapper, &config.to(endpoint.address))?;
     let ids: Vec<String> = (310..312).map(container_id).collect();

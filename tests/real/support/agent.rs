@@ -35,6 +35,21 @@ impl Agent {
         Ok(Self { program })
     }
 
+    /// Starts one of several behind a command that becomes it, with this name for its config and log.
+    pub(crate) fn start_as(name: &'static str, mut wrapper: Command, folder: &Path, config: &str) -> Result<Self> {
+        let file = folder.join(format!("{name}.yaml"));
+        fs::write(&file, config)?;
+        wrapper.arg(env!("CARGO_BIN_EXE_schedscope")).arg("--config").arg(&file);
+        let mut program = Program::start(name, &mut wrapper, folder)?;
+        program.says("Everything is ready")?;
+        Ok(Self { program })
+    }
+
+    /// Waits until it has said that.
+    pub(crate) fn says(&mut self, words: &str) -> Result<()> {
+        self.program.says(words)
+    }
+
     /// Ends it as Ctrl-C does.
     pub(crate) fn stop(&mut self) -> Result<ExitStatus> {
         self.program.stop(Signal::INT)

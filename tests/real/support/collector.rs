@@ -68,18 +68,7 @@ impl Collector {
 
     /// Every metric point it got, in order.
     pub(crate) fn points(&self) -> Result<Vec<Point>> {
-        let mut points = Vec::new();
-        for request in lines(&self.folder.join("metrics.json"))? {
-            for resource in list(&request, "resourceMetrics") {
-                for metric in list(resource, "scopeMetrics").flat_map(|scope| list(scope, "metrics")) {
-                    for kind in ["sum", "gauge", "histogram", "exponentialHistogram"] {
-                        let data = list(&metric[kind], "dataPoints");
-                        points.extend(data.map(|data| point(&resource["resource"], metric, data)));
-                    }
-                }
-            }
-        }
-        Ok(points)
+        points_in(&self.folder.join("metrics.json"))
     }
 
     /// Every span it got, in order.
@@ -93,6 +82,22 @@ impl Collector {
         }
         Ok(spans)
     }
+}
+
+/// Every metric point of a file of OTLP JSON lines, the Collector's or the agent's own, in order.
+pub(crate) fn points_in(file: &Path) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for request in lines(file)? {
+        for resource in list(&request, "resourceMetrics") {
+            for metric in list(resource, "scopeMetrics").flat_map(|scope| list(scope, "metrics")) {
+                for kind in ["sum", "gauge", "histogram", "exponentialHistogram"] {
+                    let data = list(&metric[kind], "dataPoints");
+                    points.extend(data.map(|data| point(&resource["resource"], metric, data)));
+                }
+            }
+        }
+    }
+    Ok(points)
 }
 
 /// The documents of a file of JSON lines; none where it was never written. A last line that is still being written is left out.

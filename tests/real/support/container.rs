@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::program::eventually;
+use crate::program::{Program, eventually};
 
 /// A store of images and containers that ends with the test.
 pub(crate) struct Podman {
@@ -138,13 +138,32 @@ impl Podman {
         })
     }
 
-    fn podman(&self, arguments: &[&str]) -> Result<String> {
+    /// Serves podman's API until the test ends: the socket.
+    pub(crate) fn serve(&self) -> Result<(Program, PathBuf)> {
+        let socket = self.folder.join("podman.sock");
+        let mut command = self.command();
+        command.args(["system", "service", "--time=0"]).arg(format!("unix://{}", socket.display()));
+        let mut program = Program::start("podman-service", &mut command, &self.folder)?;
+        eventually("podman's socket", Duration::from_secs(20), || {
+            program.is_alive()?;
+            Ok(socket.exists().then_some(()))
+        })?;
+        Ok((program, socket))
+    }
+
+    /// podman with the test's own store.
+    fn command(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id())).arg("podman");
         command.args(["--cgroup-manager=cgroupfs", "--runtime=crun", "--storage-driver=vfs", "--events-backend=file"]);
         for (option, name) in [("--root", "store"), ("--runroot", "run"), ("--tmpdir", "tmp")] {
             command.arg(option).arg(self.folder.join(name));
         }
+        command
+    }
+
+    fn podman(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = self.command();
         // conmon keeps what it inherits open, so nothing of it may be a pipe that somebody reads to its end
         let (out, err) = (self.folder.join("podman.out"), self.folder.join("podman.err"));
         command.args(arguments).stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);

@@ -1,8 +1,10 @@
 //! Real programs around the agent, and what they tell.
 
 pub(crate) mod agent;
+pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod container;
+pub(crate) mod docker;
 pub(crate) mod http;
 pub(crate) mod jaeger;
 pub(crate) mod span;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::pods::{PodContainer, PodFacts, Workload};
 
@@ -24,9 +24,16 @@ const CRON_MINUTES: std::ops::Range<u64> = 24_200_000..38_000_000;
 #[serde(default, rename_all = "camelCase")]
 pub struct PodList {
     /// Of the list.
+    #[serde(deserialize_with = "or_default")]
     pub metadata: ListMeta,
-    /// The pods.
+    /// The pods; a kubelet without any says null.
+    #[serde(deserialize_with = "or_default")]
     pub items: Vec<Pod>,
+}
+
+/// Null means the same as nothing.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Where a list stands in time.
@@ -45,10 +52,13 @@ pub struct ListMeta {
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
     /// Names.
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Meta,
     /// What was asked for.
+    #[serde(deserialize_with = "or_default")]
     pub spec: Spec,
     /// What is.
+    #[serde(deserialize_with = "or_default")]
     pub status: PodStatus,
 }
 
@@ -254,5 +264,8 @@ mod tests {
         let pod =
             facts(r#"{"metadata": {"uid": "u", "name": "p", "labels": null}, "status": {"containerStatuses": [{}]}}"#);
         assert!(pod.unwrap().containers.is_empty());
+        let list = r#"{"kind": "PodList", "metadata": null, "items": null}"#;
+        assert!(serde_json::from_str::<PodList>(list).unwrap().items.is_empty());
+        assert!(facts(r#"{"metadata": {"uid": "u", "name": "p"}, "spec": null, "status": null}"#).is_some());
     }
 }

@@ -109,7 +109,7 @@ impl Identities {
             return *key;
         }
         let folder: Option<PathBuf> =
-            self.hierarchy.mount.as_ref().map(|mount| mount.join(path.trim_start_matches('/')));
+            self.hierarchy.mount.as_ref().map(|mount| mount.point.join(path.trim_start_matches('/')));
         let id = folder.and_then(|folder| {
             use std::os::unix::fs::MetadataExt;
             fs::metadata(folder).ok().map(|folder| folder.ino())
