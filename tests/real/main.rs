@@ -16,7 +16,6 @@ mod quota;
 mod recording;
 mod schema;
 mod short_lived;
-mod side_by_side;
 mod support;
 
 #[path = "../support/needs.rs"]
@@ -57,8 +56,11 @@ const TESTS: &[Test] = &[
     ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),
     ("recording::agrees_with_perf", &[Root, Perf], recording::agrees_with_perf),
     ("recording::cleans_up_after_the_killed", &[Root], recording::cleans_up_after_the_killed),
-    ("kubernetes::pods_are_named", &[Root, Btf, Kubernetes], kubernetes::pods_are_named),
-    ("side_by_side::docker_and_podman", &[Root, Btf, Docker, Podman], side_by_side::docker_and_podman),
+    (
+        "kubernetes::pods_are_named",
+        &[Root, Btf, Kubernetes, Docker, Podman, Collector, Jaeger],
+        kubernetes::pods_are_named,
+    ),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

@@ -1,5 +1,6 @@
 //! A real cluster: every pod under its own names, whoever is asked, and what is said where that is forbidden or away.
 
+mod beside;
 mod workloads;
 
 use std::collections::BTreeSet;
@@ -116,6 +117,8 @@ pub(crate) fn pods_are_named() -> Result<()> {
     agent.says("names of pods are there, from the kubelet")?;
 
     let result = each_pod(&cluster, &output)
+        .and_then(|()| step("a docker and a podman container beside", || beside::docker_and_podman(&cluster, at)))
+        .and_then(|()| step("k8s_attributes finds the same", || beside::k8s_attributes(&cluster, at, &output)))
         .and_then(|()| step("an agent in a pod gives the same", || in_a_pod(&cluster, at, &output)))
         .and_then(|()| step("a token is withdrawn and rotated", || rotation(&cluster, &token, &mut agent)))
         .and_then(|()| step("rights are missing", || forbidden(&cluster, at)))
