@@ -7,6 +7,7 @@
 
 mod access_models;
 mod attached;
+mod churn;
 mod config_agrees;
 mod faults;
 mod kernels;
@@ -38,6 +39,7 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Podman, Jaeger],
         attached::a_request_tells_what_it_suffered,
     ),
+    ("churn::brief_containers_are_named", &[Root, Btf], churn::brief_containers_are_named),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),

@@ -22,6 +22,9 @@ use crate::model::{
 use crate::pipeline::{Data, Outlet};
 use crate::telemetry::Telemetry;
 
+/// A cgroup may be removed a moment before its last thread has left its CPU, which is when that is booked.
+const FINAL_AFTER: Duration = Duration::from_millis(200);
+
 /// How the thread goes about its work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
@@ -46,8 +49,8 @@ pub(super) struct Reader {
     totals: Totals,
     offset: ClockOffset,
     generation: u64,
-    /// Removed cgroups: slot and the collection at whose end they go.
-    leaving: HashMap<CgroupKey, (u32, u64)>,
+    /// Removed cgroups: slot, and when their totals are final.
+    leaving: HashMap<CgroupKey, (u32, Instant)>,
     /// Kernel-side losses as last read.
     kernel_losses: Losses,
     /// Losses since the last batch that was taken.
@@ -182,8 +185,7 @@ impl Reader {
         for event in &assembled.cgroup_events {
             let key = CgroupKey { id: event.id, serial: event.serial };
             if event.removed {
-                // its last threads are freed a little later; one more interval, then it goes
-                self.leaving.insert(key, (event.slot, self.generation + 2));
+                self.leaving.insert(key, (event.slot, Instant::now() + FINAL_AFTER));
             } else {
                 let path: Arc<str> = String::from_utf8_lossy(&event.path).into();
                 if !self.chosen.is_all() && event.slot != 0 {
@@ -195,6 +197,7 @@ impl Reader {
     }
 
     fn collect(&mut self, driver: &Driver<'_>) -> Result<(Collection, HashSet<CgroupKey>), DriverError> {
+        let begin = Instant::now();
         let args = driver.collect()?;
         self.generation = args.generation;
         self.contexts.count_lost(driver);
@@ -209,13 +212,8 @@ impl Reader {
             }
         }
         let mut gone = HashSet::new();
-        let generation = self.generation;
-        let ended: Vec<(CgroupKey, u32)> = self
-            .leaving
-            .iter()
-            .filter(|(_, (_, until))| *until <= generation)
-            .map(|(key, (slot, _))| (*key, *slot))
-            .collect();
+        let ended: Vec<(CgroupKey, u32)> =
+            self.leaving.iter().filter(|(_, (_, last))| *last <= begin).map(|(key, (slot, _))| (*key, *slot)).collect();
         for (key, slot) in ended {
             self.leaving.remove(&key);
             self.totals.forget(key);

@@ -189,6 +189,10 @@ pub struct SchedSettings {
     pub ring_bytes: u32,
     /// The ring is drained at least this often; earlier when it is a quarter full.
     pub drain_interval: Period,
+    /// Cgroups with totals of their own at the same time, removed ones until they were told included; what is over it
+    /// folds into the host's, and is counted as `map_full`. 0: by CPUs, 8192 up to 4, 4096 up to 16, else 2048.
+    /// Each costs about 0.6 KiB of kernel memory a CPU.
+    pub max_cgroups: u32,
     /// Which cycles become spans.
     pub select: Select,
     /// Where the host's /proc and /sys are mounted, when the agent is in a container.
@@ -214,6 +218,7 @@ impl Default for SchedSettings {
             clock_sync_interval: Period::secs(10),
             ring_bytes: 8 << 20,
             drain_interval: Period::millis(100),
+            max_cgroups: 0,
             select: Select::default(),
             root_path: "/".into(),
             btf: String::new(),
@@ -237,6 +242,9 @@ impl Section for SchedSettings {
         range("starvation", self.starvation, Period::millis(1), Period::secs(3600));
         if !(1 << 12..=1 << 30).contains(&self.ring_bytes) {
             at.problem("ring_bytes", format!("{} is out of range; 4096 to 1073741824 is allowed", self.ring_bytes));
+        }
+        if self.max_cgroups > 1 << 20 {
+            at.problem("max_cgroups", format!("{} is out of range; up to 1048576 is allowed", self.max_cgroups));
         }
         if let Some(ratio) = self.select.sample_ratio
             && !(0.0..=1.0).contains(&ratio)

@@ -185,9 +185,10 @@ fn standpoint(hierarchy: &Hierarchy) -> Standpoint {
     Standpoint { path: hierarchy.own.clone(), own: part.ids().collect(), sees_host }
 }
 
-/// Slots by CPUs: each costs 640 bytes a CPU, so that the maps stay in bounds on large hosts.
-fn slots(cpus: u32) -> u32 {
+/// Slots: one is for what has none. By CPUs where nothing is set, so that the maps stay in bounds on large hosts.
+fn slots(max_cgroups: u32, cpus: u32) -> u32 {
     match cpus {
+        _ if max_cgroups > 0 => max_cgroups + 1,
         0..=4 => 8192,
         5..=16 => 4096,
         _ => 2048,
@@ -213,7 +214,7 @@ pub(super) fn load(
         on_v2: u8::from(hierarchy.v2),
         hierarchy: hierarchy.id,
         cpus,
-        slots: slots(cpus),
+        slots: slots(settings.max_cgroups, cpus),
         spans: u8::from(wants.cycles),
         blocks: u8::from(wants.blocks || wants.block_histogram),
         run_histogram: u8::from(wants.run_histogram),
