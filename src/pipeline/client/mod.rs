@@ -1,12 +1,14 @@
 //! What every client of ours needs beside its protocol: TLS settings, headers, the request's bytes, errors
 //! told in full. Meets the exporters here because components do not import each other.
 
+mod backward;
 pub mod failure;
 pub mod headers;
 pub mod payload;
 pub mod secret;
 pub mod signing;
 pub mod tls;
+mod traces;
 mod verifier;
 
 use std::net::IpAddr;

@@ -4,15 +4,18 @@ use bytes::{BufMut, Bytes, BytesMut};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 
+use super::traces;
 use crate::pipeline::delivery::size::encoded_bytes;
 use crate::pipeline::{Data, Exported};
 
 /// The request of this batch, uncompressed. The three requests have one form: the resources as field 1.
 pub fn encode(data: &Data) -> Bytes {
+    if let Data::Traces(resources) = data {
+        return traces::encode(resources);
+    }
     let mut bytes = BytesMut::with_capacity(usize::try_from(encoded_bytes(data)).unwrap_or_default());
     match data {
-        Data::Sched(_) => {}
-        Data::Traces(resources) => put(resources, &mut bytes),
+        Data::Sched(_) | Data::Traces(_) => {}
         Data::Metrics(resources) => put(resources, &mut bytes),
         Data::Logs(resources) => put(resources, &mut bytes),
     }

@@ -1,8 +1,11 @@
 //! The detectors: a variable's text, and the host.
 
+use std::path::Path;
+
 use percent_encoding::percent_decode_str;
 
 use super::{KubernetesSettings, SystemAttributes};
+use crate::host::FIRST_PID_NAMESPACE;
 
 /// `key=value,key=value`, percent-encoded. One mistake discards all of it, as the specification says.
 pub(super) fn from_variable(text: &str) -> Result<Vec<(String, String)>, String> {
@@ -31,6 +34,20 @@ pub(super) fn from_system(wanted: &SystemAttributes) -> Vec<(String, String)> {
     all.into_iter()
         .filter_map(|(key, enabled, value)| value.filter(|_| enabled).map(|value| (key.to_owned(), value)))
         .collect()
+}
+
+/// What Docker's daemon would say of its host, by the files of the host's first process.
+pub(super) fn from_docker_host(proc: &Path) -> Result<Vec<(String, String)>, String> {
+    let namespace = std::fs::read_link(proc.join("self/ns/pid")).unwrap_or_default();
+    if namespace.as_os_str() != FIRST_PID_NAMESPACE {
+        return Err("docker: the daemon is not asked, and the host's files are not seen from here; \
+                    run the container with --pid=host, or set OTEL_RESOURCE_ATTRIBUTES=host.name=..."
+            .to_owned());
+    }
+    let file = proc.join("1/root/etc/hostname");
+    let text = std::fs::read_to_string(&file).map_err(|why| format!("docker: {}: {why}", file.display()))?;
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    Ok(vec![pair("host.name", text.trim()), pair("os.type", "linux")])
 }
 
 /// What the pod's environment says of its node. Without the variable the Collector does not start either.
@@ -77,6 +94,22 @@ mod tests {
         assert!(told.contains("K8S_NODE_NAME") && told.contains("spec.nodeName"), "{told}");
         wanted.resource_attributes.node_name.enabled = false;
         assert_eq!(from_pod(&wanted, |_| None), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_host_of_a_docker_container_is_named_by_its_first_process() {
+        let proc = tempfile::tempdir().unwrap();
+        let link = |to: &str| std::os::unix::fs::symlink(to, proc.path().join("self/ns/pid")).unwrap();
+        std::fs::create_dir_all(proc.path().join("self/ns")).unwrap();
+        std::fs::create_dir_all(proc.path().join("1/root/etc")).unwrap();
+        std::fs::write(proc.path().join("1/root/etc/hostname"), "node-7\n").unwrap();
+        link("pid:[4026532999]");
+        let told = from_docker_host(proc.path()).unwrap_err();
+        assert!(told.contains("--pid=host"), "{told}");
+        std::fs::remove_file(proc.path().join("self/ns/pid")).unwrap();
+        link(FIRST_PID_NAMESPACE);
+        let found = from_docker_host(proc.path()).unwrap();
+        assert_eq!(found[0], ("host.name".to_owned(), "node-7".to_owned()));
     }
 
     #[test]

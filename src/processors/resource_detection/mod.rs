@@ -1,10 +1,12 @@
 //! `resource_detection`: adds to each Resource what this host and this process' environment say.
 //!
 //! For data that applications of this host send through `otlp`; scheduling data has its own Resources.
-//! Detectors: `env`, `system`, and of `k8s_api` what the pod's own environment says. Nobody is asked: detectors
-//! that would call a cloud, the Docker daemon or the API server are refused, not ignored.
+//! Detectors: `env`, `system`, of `k8s_api` what the pod's own environment says, of `docker` what the host's files say.
+//! Nobody is asked: detectors that would call a cloud are refused, not ignored.
 
 mod detect;
+
+use std::path::Path;
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource as OtlpResource;
@@ -31,7 +33,8 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DetectionSettings {
-    /// `env`, `system` and `k8s_api` (older spelling `k8snode`), in order; the first to name an attribute wins.
+    /// `env`, `system`, `docker` and `k8s_api` (older spelling `k8snode`), in order; the first to name an attribute wins.
+    /// `docker` gives `host.name` and `os.type` as its daemon would, from the host's files: it needs the host's pids.
     pub detectors: Vec<String>,
     /// Accepted for the Collector's sake: nothing here waits.
     pub timeout: Period,
@@ -139,13 +142,13 @@ pub struct Toggle {
 impl Section for DetectionSettings {
     fn validate(&self, at: &mut Checker<'_>) {
         if self.detectors.is_empty() {
-            at.problem("detectors", "missing; env, system, k8s_api or several of them");
+            at.problem("detectors", "missing; env, system, docker, k8s_api or several of them");
         }
         for (index, detector) in self.detectors.iter().enumerate() {
-            if !["env", "system", "k8s_api", "k8snode"].contains(&detector.as_str()) {
+            if !["env", "system", "docker", "k8s_api", "k8snode"].contains(&detector.as_str()) {
                 at.problem(
                     &format!("detectors::{index}"),
-                    format!("`{detector}` is not supported; there are env, system and k8s_api"),
+                    format!("`{detector}` is not supported; there are env, system, docker and k8s_api"),
                 );
             }
         }
@@ -163,15 +166,18 @@ impl Section for DetectionSettings {
 fn build(body: &Body, _: &BuildContext) -> Built<dyn Processor> {
     let settings: DetectionSettings = body.decode()?;
     let mut detected: Vec<(String, String)> = Vec::new();
+    let failed = |key: &str| {
+        let path = format!("{}{key}", body.path);
+        move |message| Problems(vec![Problem { position: None, path, message }])
+    };
     for detector in &settings.detectors {
         let found = match detector.as_str() {
             "env" => detect::from_variable(&std::env::var("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default())
-                .map_err(|message| Problems(vec![Problem { position: None, path: body.path.clone(), message }]))?,
+                .map_err(failed(""))?,
             "system" => detect::from_system(&settings.system.resource_attributes),
-            _ => detect::from_pod(&settings.k8s_api, |name| std::env::var(name).ok()).map_err(|message| {
-                let path = format!("{}::k8s_api::node_from_env_var", body.path);
-                Problems(vec![Problem { position: None, path, message }])
-            })?,
+            "docker" => detect::from_docker_host(Path::new("/proc")).map_err(failed("::detectors"))?,
+            _ => detect::from_pod(&settings.k8s_api, |name| std::env::var(name).ok())
+                .map_err(failed("::k8s_api::node_from_env_var"))?,
         };
         for (key, value) in found {
             if !detected.iter().any(|(known, _)| *known == key) {

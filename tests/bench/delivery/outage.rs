@@ -13,6 +13,7 @@ use crate::forward::Load;
 use crate::program::{Program, free_address};
 
 const READY: &str = "Everything is ready";
+const RELOADED: &str = "the new config runs";
 
 /// An agent with its queue on disk, whose endpoint is not there.
 fn start(folder: &Path, at: SocketAddr) -> Result<Program> {
@@ -52,7 +53,7 @@ pub(crate) fn reload(folder: &Path) -> Result<String> {
     for number in 1..=11 {
         let begin = Instant::now();
         agent.signal(Signal::HUP)?;
-        while agent.output().matches(READY).count() <= number {
+        while agent.output().matches(RELOADED).count() < number {
             ensure!(begin.elapsed() < Duration::from_secs(20), "no reload:\n{}", agent.output());
             std::thread::sleep(Duration::from_millis(1));
         }

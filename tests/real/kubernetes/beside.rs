@@ -92,7 +92,7 @@ fn in_both(id: &str, attributes: &[(&str, &str)], collector: &Collector, jaeger:
     let of_it = |resource: &Map<String, Value>| {
         resource.get("container.id").is_some_and(|found| found == id) && resource.contains_key(key)
     };
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(60);
     let point = eventually(&format!("points of {id}"), patience, || {
         Ok(collector.points()?.into_iter().rfind(|point| of_it(&point.resource)))
     })?;

@@ -1,9 +1,9 @@
 //! A real cluster: every pod under its own names, whoever is asked, and what is said where that is forbidden or away.
 
 mod beside;
+mod inside;
 mod workloads;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::program::eventually;
 use crate::support::agent::Agent;
 use crate::support::cluster::{Cluster, containers};
-use crate::support::collector::points_in;
+use crate::support::collector::{Point, points_in};
 use crate::support::folder;
 
 /// An agent that writes metrics to a file, with this `kubernetes` section.
@@ -119,7 +119,9 @@ pub(crate) fn pods_are_named() -> Result<()> {
     let result = each_pod(&cluster, &output)
         .and_then(|()| step("a docker and a podman container beside", || beside::docker_and_podman(&cluster, at)))
         .and_then(|()| step("k8s_attributes finds the same", || beside::k8s_attributes(&cluster, at, &output)))
-        .and_then(|()| step("an agent in a pod gives the same", || in_a_pod(&cluster, at, &output)))
+        .and_then(|()| step("an agent in a pod gives the same", || inside::on_every_node(&cluster, at, &output)))
+        .and_then(|()| step("an agent beside an application", || inside::beside_an_application(&cluster, at)))
+        .and_then(|()| step("a label is renamed, the kubelet restarts", || changes(&cluster, &output)))
         .and_then(|()| step("a token is withdrawn and rotated", || rotation(&cluster, &token, &mut agent)))
         .and_then(|()| step("rights are missing", || forbidden(&cluster, at)))
         .and_then(|()| step("the API server is away", || away(&cluster, at)));
@@ -161,31 +163,30 @@ fn each_pod(cluster: &Cluster, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same binary as a DaemonSet with the host's pids: what it says of a container is what the host's agent says.
-fn in_a_pod(cluster: &Cluster, at: &Path, output: &Path) -> Result<()> {
-    let own = at.join("pod.json");
-    let file = at.join("pod-agent.yaml");
-    let kubernetes = "source: kubelet, endpoint: 'https://10.9.8.7:10250', insecure_skip_verify: true";
-    fs::write(&file, config(cluster, kubernetes, &own).replace("{sched: {", "{sched: {root_path: /host, "))?;
-    let binary = Path::new(env!("CARGO_BIN_EXE_schedscope"));
-    cluster.apply(&workloads::daemon_set(binary, &file, at)?)?;
-    let pod = &cluster.pods_with_ids("shop-", 3)?[0];
+/// A label's new value comes with the next list; a kubelet that was killed is asked again.
+fn changes(cluster: &Cluster, output: &Path) -> Result<()> {
+    let pod = &cluster.pods_with_ids("web-0", 1)?[0];
     let (_, id) = containers(pod).pop().context("no container")?;
-    let says = || cluster.kubectl(&["logs", "daemonset/schedscope"]).unwrap_or_default();
-    let theirs = resource(&own, &id, "k8s.deployment.name").with_context(says)?;
-    let ours = resource(output, &id, "k8s.deployment.name")?;
-    let keys: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let differ: Vec<_> = keys.into_iter().filter(|key| ours.get(*key) != theirs.get(*key)).collect();
-    ensure!(differ.is_empty(), "they differ in {differ:?}: host {ours:?}, pod {theirs:?}");
-    // its own container is a container too, under its own name
-    let pods = cluster.pods_with_ids("schedscope-", 1)?;
-    is_named(&own, &pods[0], &[("k8s.daemonset.name", "schedscope")]).with_context(says)?;
-    cluster.kubectl(&["delete", "daemonset", "schedscope", "--wait=false"])?;
-    Ok(())
+    cluster.kubectl(&["label", "pod", "web-0", "app=renamed", "--overwrite"])?;
+    eventually("the label's new value", Duration::from_secs(60), || {
+        let of_it = |point: &Point| point.resource.get("container.id").is_some_and(|found| *found == *id);
+        let newest = points_in(output)?.into_iter().rfind(of_it);
+        let is_new = |point: &Point| point.resource.get("k8s.pod.label.app").is_some_and(|app| app == "renamed");
+        Ok(newest.is_some_and(|point| is_new(&point)).then_some(()))
+    })?;
+    cluster.signal("kubelet", Signal::KILL)?;
+    cluster.apply(&workloads::pod("after", "default", workloads::BUSY))?;
+    is_named(output, &cluster.pods_with_ids("after", 1)?[0], &[])
 }
 
+/// The token of an account is bound to a Secret, which goes.
 fn rotation(cluster: &Cluster, token: &Path, agent: &mut Agent) -> Result<()> {
-    fs::write(token, "withdrawn")?;
+    cluster.kubectl(&["create", "secret", "generic", "bound"])?;
+    let bound = ["create", "token", "agent", "--bound-object-kind=Secret", "--bound-object-name=bound"];
+    fs::write(token, cluster.kubectl(&bound)?.trim())?;
+    std::thread::sleep(Duration::from_secs(2));
+    ensure!(!agent.output().contains("401"), "the bound token is refused");
+    cluster.kubectl(&["delete", "secret", "bound"])?;
     agent.says("401")?;
     fs::write(token, cluster.token("agent")?)?;
     let before = agent.output().matches("from the kubelet").count();

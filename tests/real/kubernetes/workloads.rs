@@ -73,23 +73,25 @@ spec:
     )
 }
 
+/// The binary with the libraries of the host, and a folder: items of `volumes` and of `volumeMounts`.
+fn mounts(binary: &Path, folder: &Path, more: &[(&str, &Path)]) -> Result<(String, String)> {
+    let programs = binary.parent().context("no folder")?;
+    let libraries = Path::new("/usr/lib");
+    let own =
+        [("/opt/agent", programs), ("/usr/lib", libraries), ("/lib", libraries), ("/lib64", Path::new("/usr/lib64"))];
+    let folder = folder.display();
+    let mut volumes = vec![format!("{{name: work, hostPath: {{path: '{folder}'}}}}")];
+    let mut points = vec![format!("{{name: work, mountPath: '{folder}'}}")];
+    for (at, (point, path)) in own.iter().chain(more).enumerate() {
+        volumes.push(format!("{{name: v{at}, hostPath: {{path: '{}'}}}}", path.display()));
+        points.push(format!("{{name: v{at}, mountPath: {point}, readOnly: true}}"));
+    }
+    Ok((volumes.join(", "), points.join(", ")))
+}
+
 /// The agent on every node, with the host's pids; the binary and its libraries are the host's.
 pub(crate) fn daemon_set(binary: &Path, config: &Path, folder: &Path) -> Result<String> {
-    let programs = binary.parent().context("no folder")?;
-    let mounts = [
-        ("/opt/agent", programs),
-        ("/usr/lib", Path::new("/usr/lib")),
-        ("/lib", Path::new("/usr/lib")),
-        ("/lib64", Path::new("/usr/lib64")),
-        ("/host", Path::new("/")),
-    ];
-    let folder = folder.display();
-    let mut volumes = format!("        - {{name: work, hostPath: {{path: '{folder}'}}}}\n");
-    let mut points = format!("            - {{name: work, mountPath: '{folder}'}}\n");
-    for (at, (point, path)) in mounts.iter().enumerate() {
-        volumes.push_str(&format!("        - {{name: v{at}, hostPath: {{path: '{}'}}}}\n", path.display()));
-        points.push_str(&format!("            - {{name: v{at}, mountPath: {point}, readOnly: true}}\n"));
-    }
+    let (volumes, points) = mounts(binary, folder, &[("/host", Path::new("/"))])?;
     Ok(format!(
         "apiVersion: apps/v1
 kind: DaemonSet
@@ -108,9 +110,38 @@ spec:
           imagePullPolicy: Never
           command: [/opt/agent/schedscope, --config, '{}']
           securityContext: {{privileged: true}}
-          volumeMounts:
-{points}      volumes:
-{volumes}",
+          volumeMounts: [{points}]
+      volumes: [{volumes}]
+",
+        config.display()
+    ))
+}
+
+/// An application and the agent beside it, which see each other's processes and no others.
+pub(crate) fn with_sidecar(binary: &Path, config: &Path, folder: &Path) -> Result<String> {
+    let (volumes, points) = mounts(binary, folder, &[])?;
+    Ok(format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: guarded}}
+spec:
+  shareProcessNamespace: true
+  hostNetwork: true
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {{name: app, image: 'docker.io/library/sandbox:1', imagePullPolicy: Never, command: [/bin/sh, -c, '{BUSY}']}}
+    - name: agent
+      image: docker.io/library/sandbox:1
+      imagePullPolicy: Never
+      command: [/opt/agent/schedscope, --config, '{}']
+      env:
+        - {{name: K8S_POD_NAME, valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}}}
+        - {{name: K8S_POD_UID, valueFrom: {{fieldRef: {{fieldPath: metadata.uid}}}}}}
+        - {{name: K8S_NAMESPACE_NAME, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}
+      securityContext: {{privileged: true}}
+      volumeMounts: [{points}]
+  volumes: [{volumes}]
+",
         config.display()
     ))
 }
