@@ -19,7 +19,7 @@ pub struct ContainerSettings {
     pub kubernetes: KubernetesSettings,
     /// The first export of a container waits at most this long for its names.
     pub name_wait: Period,
-    /// Container and pod labels to attach, by exact key.
+    /// Container and pod labels to attach, by exact key. A running container keeps the values that its series began with.
     pub labels: Vec<String>,
     /// The only variables that are read from the environment of other processes.
     pub environment: Vec<String>,

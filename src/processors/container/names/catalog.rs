@@ -16,6 +16,8 @@ use super::Names;
 use super::book::{Answers, QUESTIONS_MAX};
 use crate::telemetry::{Meter, Telemetry};
 
+/// Longest wait for a runtime's first word: a daemon that is being started on a busy host takes its time.
+const GREET_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// A container that is not known yet is asked for once more after this.
@@ -119,8 +121,8 @@ impl Worker {
 
     async fn reach(&self) -> Option<Result<(Arc<dyn Catalog>, String), CatalogError>> {
         let catalog = (self.open)()?;
-        let hung = || CatalogError::Unreachable(format!("no answer within {} s", ANSWER_WAIT.as_secs()));
-        let greeted = timeout(ANSWER_WAIT, catalog.greet()).await.unwrap_or_else(|_| Err(hung()));
+        let hung = || CatalogError::Unreachable(format!("no answer within {} s", GREET_WAIT.as_secs()));
+        let greeted = timeout(GREET_WAIT, catalog.greet()).await.unwrap_or_else(|_| Err(hung()));
         Some(greeted.map(|version| (catalog, version)))
     }
 
