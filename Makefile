@@ -1,5 +1,5 @@
 # Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
-.PHONY: help run build test test-kernels bench static clean
+.PHONY: help run build demo test test-kernels bench static clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -10,6 +10,9 @@ run: ## Build in release mode and run the agent with the embedded default config
 
 build: ## Build the release binary and say where it is
 	@.ci/agent build
+
+demo: ## A service slow by its quota, then by a neighbour: agent, Collector and Jaeger on this machine, until Ctrl-C
+	@.ci/agent demo
 
 test: ## Run every check and test; what this machine cannot run is listed at the end
 	@.ci/test

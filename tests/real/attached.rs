@@ -71,7 +71,7 @@ service:
 }
 
 /// The example, which `cargo test` builds beside the tests.
-fn service() -> Result<PathBuf> {
+pub(crate) fn service() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("a test binary lies in target/*/deps")?;
     let service = target.join("examples/traced_service");

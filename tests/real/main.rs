@@ -9,6 +9,7 @@ mod access_models;
 mod attached;
 mod churn;
 mod config_agrees;
+mod demo;
 mod faults;
 mod kernels;
 mod kubernetes;
@@ -52,6 +53,7 @@ const TESTS: &[Test] = &[
         schema::fits_the_shipped_configs_and_no_mistakes,
     ),
     ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
+    ("demo::says_why_requests_are_slow", &[Root, Btf, Collector, Jaeger], demo::says_why_requests_are_slow),
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
