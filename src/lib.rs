@@ -29,7 +29,7 @@
 //! | 2 | `record` | `model`, `timeline`, `trace_text` |
 //! | 2 | `process_context` | `model` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry` |
-//! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings; never another component |
+//! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings, a folder beside it that is no component; never another component |
 //! | 4 | `components`, `agent`, `doctor` | all above |
 //! | 5 | `cli`, `main` | all above |
 //!

@@ -1,9 +1,11 @@
-//! The processors: one folder or file each, named as in the YAML; this list is all that knows them.
+//! The processors: one folder or file each, named as in the YAML; this list is all that knows them. `intervals` is
+//! what those that make spans of intervals share.
 
 pub mod attributes;
 pub mod batch;
 pub mod container;
 pub mod filter;
+mod intervals;
 pub mod memory_limiter;
 pub mod resource;
 pub mod resource_detection;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 
-use super::attributes::{self, Names};
-use super::thread::{self, Piece};
 use super::trace::Maker;
 use super::window::ThreadKey;
 use crate::model::{Context, Cycle, IntervalKind, Owner, Resource, SchedBatch};
+use crate::processors::intervals::attributes::{self, Names};
+use crate::processors::intervals::pieces::{self, Piece};
 
 /// The span that an interval belongs to. A run slice only where it began and ended under the same one; nothing
 /// where the trace is not recorded: its parent would never arrive.
@@ -29,7 +29,7 @@ pub(super) fn spans(maker: &Maker<'_>, batch: &SchedBatch) -> (Vec<ResourceSpans
     let mut by_trace: HashMap<[u8; 16], usize> = HashMap::new();
     let mut left_out = 0;
     for cycles in threads.into_values().filter(|cycles| cycles.iter().any(|cycle| cycle.context.is_some())) {
-        for piece in thread::pieces(cycles) {
+        for piece in pieces::pieces(cycles) {
             let Some(context) = parent(&piece) else { continue };
             let Some(owner) = batch.owners.get(&piece.cycle.cgroup).or(batch.host.as_ref()) else { continue };
             let count = by_trace.entry(context.trace_id).or_default();
@@ -47,13 +47,13 @@ pub(super) fn spans(maker: &Maker<'_>, batch: &SchedBatch) -> (Vec<ResourceSpans
             }
         }
     }
-    (made.into_iter().map(|(resource, spans)| maker.resource(resource, spans)).collect(), left_out)
+    (made.into_iter().map(|(resource, spans)| maker.writer.resource(resource, spans)).collect(), left_out)
 }
 
 fn span(maker: &Maker<'_>, piece: &Piece<'_>, context: &Context, batch: &SchedBatch, owner: &Owner) -> Span {
-    let names = Names { named: &batch.owners, owner, throttle_source: maker.facts.throttle_source };
+    let names = Names { named: &batch.owners, owner, throttle_source: maker.writer.facts.throttle_source };
     let parent = (context.trace_id, context.span_id);
-    let mut span = maker.interval_span(parent, piece.cycle.task.tid, piece, &names, batch.offset);
+    let mut span = maker.writer.interval(parent, piece.cycle.task.tid, piece, &names, batch.offset);
     span.flags = u32::from(context.flags);
     span.attributes.extend(attributes::context(context, piece.interval.kind));
     span

@@ -1,15 +1,13 @@
 //! The `sched_spans` processor: selected cycles become spans, one trace per container and window.
 //!
-//! `window` gathers, `thread` orders, `trace` and `attributes` write OTLP, `ids` names. Refuses to know: kernels,
+//! `window` gathers, `trace`, `attached` and `attributes` write OTLP. Refuses to know: kernels,
 //! who owns what, what is interesting (the receiver selected).
 
 mod attached;
 mod attributes;
-mod ids;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod thread;
 mod trace;
 mod window;
 
@@ -18,12 +16,13 @@ use std::sync::Arc;
 
 use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
 
-use self::ids::Ids;
 pub use self::settings::{Attach, SchedSpansSettings};
 use self::trace::Maker;
 use self::window::{Window, Windows};
 use crate::model::{HostFacts, Wants};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
+use crate::processors::intervals::ids::Ids;
+use crate::processors::intervals::writer::Writer;
 use crate::telemetry::Meter;
 
 /// The `sched_spans` processor.
@@ -83,11 +82,9 @@ impl SchedSpans {
 
     fn maker<'a>(&'a self, ids: &'a Ids) -> Maker<'a> {
         Maker {
-            ids,
+            writer: Writer { ids, version: self.version, facts: &self.facts },
             max_spans: self.settings.max_spans_per_trace,
             min_ns: self.settings.min_duration.as_ns(),
-            version: self.version,
-            facts: &self.facts,
             attach: self.attaches(),
         }
     }

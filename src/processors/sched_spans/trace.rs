@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 
 use super::attached;
-use super::attributes::{self, Names};
-use super::ids::{Ids, SpanId, TraceId};
-use super::thread::{self, Piece, Sums};
+use super::attributes;
 use super::window::{OwnerWindow, ThreadWindow, Window};
-use crate::model::{ClockOffset, HostFacts, IntervalKind, Resource};
-use crate::pipeline::otlp;
+use crate::model::Resource;
+use crate::processors::intervals::attributes::Names;
+use crate::processors::intervals::ids::{SpanId, TraceId};
+use crate::processors::intervals::pieces::{self, Piece, Sums};
+use crate::processors::intervals::writer::{Writer, span};
 
 /// Kinds in the span id hash that are no interval.
 const ROOT: u8 = 255;
@@ -20,11 +19,9 @@ const THREAD: u8 = 254;
 
 /// What a trace is made with.
 pub(super) struct Maker<'a> {
-    pub(super) ids: &'a Ids,
+    pub(super) writer: Writer<'a>,
     pub(super) max_spans: usize,
     pub(super) min_ns: u64,
-    pub(super) version: &'a str,
-    pub(super) facts: &'a HostFacts,
     /// Intervals with an active application span are in that span's trace, not here.
     pub(super) attach: bool,
 }
@@ -42,13 +39,15 @@ struct Row<'a> {
 impl Maker<'_> {
     /// The trace; its root is the first span of the first Resource.
     pub(super) fn trace(&self, window: &Window, part: &OwnerWindow) -> Vec<ResourceSpans> {
-        let trace = self.ids.trace(&part.owner.key, window.start_ns);
-        let root = self.ids.span(trace, 0, ROOT, window.start_ns);
+        let trace = self.writer.ids.trace(&part.owner.key, window.start_ns);
+        let root = self.writer.ids.span(trace, 0, ROOT, window.start_ns);
         let mut rows = self.rows(part);
         self.cut(&mut rows);
-        let names = Names { named: &window.named, owner: &part.owner, throttle_source: self.facts.throttle_source };
-        let mut resources =
-            vec![self.resource(&part.owner.resource, vec![root_span(trace, root, &rows, (window, part), &names)])];
+        let names =
+            Names { named: &window.named, owner: &part.owner, throttle_source: self.writer.facts.throttle_source };
+        let mut resources = vec![
+            self.writer.resource(&part.owner.resource, vec![root_span(trace, root, &rows, (window, part), &names)]),
+        ];
         let mut made: Vec<&Arc<Resource>> = vec![&part.owner.resource];
         for row in &rows {
             let resource = row.thread.process.as_ref().map_or(&part.owner.resource, |process| &process.resource);
@@ -58,7 +57,7 @@ impl Maker<'_> {
                 Some(scope) => scope.spans.extend(spans),
                 None => {
                     made.push(resource);
-                    resources.push(self.resource(resource, spans));
+                    resources.push(self.writer.resource(resource, spans));
                 }
             }
         }
@@ -69,7 +68,7 @@ impl Maker<'_> {
         let rows = part.threads.iter().map(|((tid, _), thread)| {
             let mut sums = Sums::default();
             let (mut kept, mut left_out, mut attached) = (Vec::new(), 0, 0);
-            for piece in thread::pieces(&thread.cycles) {
+            for piece in pieces::pieces(&thread.cycles) {
                 sums.add(piece.interval);
                 if self.attach && attached::parent(&piece).is_some() {
                     attached += 1;
@@ -94,7 +93,7 @@ impl Maker<'_> {
         let room = self.max_spans.saturating_sub(1 + rows.len());
         let mut all: Vec<(usize, Piece<'_>)> =
             rows.iter().enumerate().flat_map(|(at, row)| row.pieces.iter().map(move |piece| (at, *piece))).collect();
-        if thread::keep(&mut all, room) == 0 {
+        if pieces::keep(&mut all, room) == 0 {
             return;
         }
         for (at, row) in rows.iter_mut().enumerate() {
@@ -117,7 +116,7 @@ impl Maker<'_> {
         names: &Names<'_>,
     ) -> Vec<Span> {
         let offset = window.offset;
-        let id = self.ids.span(trace, row.tid, THREAD, window.start_ns);
+        let id = self.writer.ids.span(trace, row.tid, THREAD, window.start_ns);
         let comm = row.thread.cycles.last().map_or("", |cycle| cycle.task.comm.as_ref());
         let mut parent = span(trace, id, Some(root), format!("sched.thread {}", attributes::without_digits(comm)));
         let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0);
@@ -126,44 +125,8 @@ impl Maker<'_> {
         parent.end_time_unix_nano = last.unwrap_or(window.start_ns).max(parent.start_time_unix_nano);
         parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out, row.attached);
         let mut spans = vec![parent];
-        spans.extend(row.pieces.iter().map(|piece| self.interval_span((trace, id), row.tid, piece, names, offset)));
+        spans.extend(row.pieces.iter().map(|piece| self.writer.interval((trace, id), row.tid, piece, names, offset)));
         spans
-    }
-
-    /// One interval under a parent in a trace.
-    pub(super) fn interval_span(
-        &self,
-        (trace, parent): (TraceId, SpanId),
-        tid: u32,
-        piece: &Piece<'_>,
-        names: &Names<'_>,
-        offset: ClockOffset,
-    ) -> Span {
-        let (name, kind) = match piece.interval.kind {
-            IntervalKind::Run => ("sched.run", 0),
-            IntervalKind::Wait => ("sched.wait", 1),
-            IntervalKind::Throttle => ("sched.throttle", 2),
-            IntervalKind::Block => ("sched.block", 3),
-        };
-        let start = offset.wall(piece.interval.start).0;
-        let mut made = span(trace, self.ids.span(trace, tid, kind, start), Some(parent), name.to_owned());
-        made.start_time_unix_nano = start;
-        made.end_time_unix_nano = offset.wall(piece.interval.end).0;
-        made.attributes = attributes::interval(piece, names);
-        made
-    }
-
-    /// Spans of one Resource.
-    pub(super) fn resource(&self, from: &Resource, spans: Vec<Span>) -> ResourceSpans {
-        ResourceSpans {
-            resource: Some(otlp::resource(from)),
-            scope_spans: vec![ScopeSpans {
-                scope: Some(otlp::scope(self.version, self.facts)),
-                spans,
-                schema_url: otlp::SCHEMA_URL.into(),
-            }],
-            schema_url: otlp::SCHEMA_URL.into(),
-        }
     }
 }
 
@@ -184,16 +147,4 @@ fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], of: (&Window, &OwnerW
     root.end_time_unix_nano = window.start_ns + window.length_ns;
     root.attributes = attributes::root(window, part, &sums, left_out, names);
     root
-}
-
-fn span(trace: TraceId, id: SpanId, parent: Option<SpanId>, name: String) -> Span {
-    Span {
-        trace_id: trace.to_vec(),
-        span_id: id.to_vec(),
-        parent_span_id: parent.map(|parent| parent.to_vec()).unwrap_or_default(),
-        name,
-        kind: SpanKind::Internal as i32,
-        attributes: Vec::<KeyValue>::new(),
-        ..Span::default()
-    }
 }

@@ -1,4 +1,4 @@
-//! Pure: a thread's cycles in a window as intervals that neither overlap nor invert, and their sums.
+//! Pure: a thread's cycles as intervals that neither overlap nor invert, and their sums.
 
 use std::cmp::Reverse;
 
@@ -6,24 +6,24 @@ use crate::model::{BootNs, Cycle, Interval, IntervalKind};
 
 /// An interval with the cycle it belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece<'a> {
-    pub(super) interval: Interval,
-    pub(super) cycle: &'a Cycle,
+pub(crate) struct Piece<'a> {
+    pub(crate) interval: Interval,
+    pub(crate) cycle: &'a Cycle,
 }
 
 /// Sums of a thread's recorded intervals, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
-    pub(super) run: u64,
-    pub(super) wait: u64,
-    pub(super) throttle: u64,
-    pub(super) block: u64,
-    pub(super) voluntary: u64,
-    pub(super) involuntary: u64,
+pub(crate) struct Sums {
+    pub(crate) run: u64,
+    pub(crate) wait: u64,
+    pub(crate) throttle: u64,
+    pub(crate) block: u64,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 impl Sums {
-    pub(super) fn add(&mut self, interval: Interval) {
+    pub(crate) fn add(&mut self, interval: Interval) {
         let length = interval.end.since(interval.start);
         match interval.kind {
             IntervalKind::Run => self.run += length,
@@ -33,7 +33,7 @@ impl Sums {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.run += other.run;
         self.wait += other.wait;
         self.throttle += other.throttle;
@@ -45,7 +45,7 @@ impl Sums {
 
 /// The intervals of cycles in order of time. The clocks of two CPUs differ by some ns: what would overlap begins
 /// where the one before ended, what is left empty is dropped.
-pub(super) fn pieces<'a>(cycles: impl IntoIterator<Item = &'a Cycle>) -> Vec<Piece<'a>> {
+pub(crate) fn pieces<'a>(cycles: impl IntoIterator<Item = &'a Cycle>) -> Vec<Piece<'a>> {
     let mut order: Vec<&Cycle> = cycles.into_iter().collect();
     order.sort_by_key(|cycle| cycle.end);
     let mut free_from = BootNs(0);
@@ -64,7 +64,7 @@ pub(super) fn pieces<'a>(cycles: impl IntoIterator<Item = &'a Cycle>) -> Vec<Pie
 
 /// Keeps the `room` most interesting pieces in order of time; gives how many were left out.
 /// Interesting: by the order of reasons, then by length.
-pub(super) fn keep(pieces: &mut Vec<(usize, Piece<'_>)>, room: usize) -> usize {
+pub(crate) fn keep(pieces: &mut Vec<(usize, Piece<'_>)>, room: usize) -> usize {
     if pieces.len() <= room {
         return 0;
     }

@@ -7,27 +7,27 @@ use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13Wide};
 
 /// A trace id, never all zero.
-pub(super) type TraceId = [u8; 16];
+pub(crate) type TraceId = [u8; 16];
 /// A span id, never all zero.
-pub(super) type SpanId = [u8; 8];
+pub(crate) type SpanId = [u8; 8];
 
 /// Makes ids under one key.
 #[derive(Debug, Clone)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     key: [u8; 16],
     boot_id: Vec<u8>,
 }
 
 impl Ids {
     /// Ids of this boot under a key of any length.
-    pub(super) fn new(key: &[u8], boot_id: &str) -> Self {
+    pub(crate) fn new(key: &[u8], boot_id: &str) -> Self {
         let mut hasher = SipHasher13Wide::new();
         hasher.write(key);
         Self { key: hasher.finish128().as_bytes(), boot_id: boot_id.as_bytes().to_vec() }
     }
 
     /// The trace of an owner's window.
-    pub(super) fn trace(&self, owner: &str, window_start_ns: u64) -> TraceId {
+    pub(crate) fn trace(&self, owner: &str, window_start_ns: u64) -> TraceId {
         let mut hasher = SipHasher13Wide::new_with_key(&self.key);
         hasher.write(&self.boot_id);
         hasher.write(&[0]);
@@ -40,7 +40,7 @@ impl Ids {
 
     /// A span of a trace: a thread's interval of a kind that begins at a time; the root and the threads have
     /// kinds of their own.
-    pub(super) fn span(&self, trace: TraceId, tid: u32, kind: u8, start_ns: u64) -> SpanId {
+    pub(crate) fn span(&self, trace: TraceId, tid: u32, kind: u8, start_ns: u64) -> SpanId {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(&trace);
         hasher.write_u32(tid);
