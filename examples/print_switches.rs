@@ -13,7 +13,7 @@ use schedscope::telemetry::Telemetry;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let context = BuildContext { id: "sched".into(), telemetry: Telemetry::default(), version: "example" };
+    let context = BuildContext::new("sched".into(), Telemetry::default(), "example");
     let body = Body::from_yaml("receivers::sched", "collection_interval: 1s")?;
     let mut receiver = (FACTORY.build)(&body, &context)?;
     let (input, mut output) = tokio::sync::mpsc::channel(64);

@@ -26,9 +26,10 @@
 //! | 1 pure | `host` | nothing of ours |
 //! | 1 pure | `timeline` | `model` |
 //! | 1 pure | `trace_text` | `model`, `timeline` |
+//! | 1 pure | `history` | `model` |
 //! | 2 | `record` | `model`, `timeline`, `trace_text` |
 //! | 2 | `process_context` | `model` |
-//! | 2 | `pipeline` | `model`, `config`, `telemetry` |
+//! | 2 | `pipeline` | `model`, `config`, `telemetry`, `history` |
 //! | 3 components | each folder of `receivers`, `processors`, `exporters`, `extensions` | layers 0 to 2, its own siblings, a folder beside it that is no component; never another component |
 //! | 4 | `components`, `agent`, `doctor` | all above |
 //! | 5 | `cli`, `main` | all above |
@@ -51,6 +52,7 @@ pub mod config;
 pub mod doctor;
 pub mod exporters;
 pub mod extensions;
+pub mod history;
 pub mod host;
 pub mod model;
 pub mod pipeline;

@@ -53,7 +53,7 @@ async fn child(folder: &Path, port: &str, first: usize, count: usize) {
     let factory = COMPONENTS.extensions.iter().find(|factory| factory.name == "file_storage").unwrap();
     let yaml = format!("{{directory: '{}', create_directory: true, timeout: 5s}}", folder.display());
     let body = Body::from_yaml("extensions::file_storage", &yaml).unwrap();
-    let context = BuildContext { id: "file_storage".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("file_storage".into(), Telemetry::default(), "0");
     let storage: Arc<dyn Extension> = (factory.build)(&body, &context).unwrap_or_else(|told| panic!("{told}")).into();
     let host = Host::new(HashMap::from([("file_storage".into(), storage)]));
     let yaml = format!(

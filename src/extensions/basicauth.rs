@@ -93,7 +93,7 @@ mod tests {
 
     fn built(yaml: &str) -> Result<Box<dyn Extension>, String> {
         let body = Body::from_yaml("extensions::basicauth", yaml).unwrap();
-        let context = BuildContext { id: "basicauth".into(), telemetry: Telemetry::default(), version: "0" };
+        let context = BuildContext::new("basicauth".into(), Telemetry::default(), "0");
         build(&body, &context).map_err(|problems| problems.to_string())
     }
 

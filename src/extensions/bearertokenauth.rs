@@ -105,7 +105,7 @@ mod tests {
 
     fn built(yaml: &str) -> Result<Box<dyn Extension>, String> {
         let body = Body::from_yaml("extensions::bearertokenauth", yaml).unwrap();
-        let context = BuildContext { id: "bearertokenauth".into(), telemetry: Telemetry::default(), version: "0" };
+        let context = BuildContext::new("bearertokenauth".into(), Telemetry::default(), "0");
         build(&body, &context).map_err(|problems| problems.to_string())
     }
 

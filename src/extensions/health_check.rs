@@ -179,7 +179,7 @@ mod tests {
         let address = format!("127.0.0.1:{}", free_port().await);
         let yaml = format!("{{endpoint: '{address}', path: /ready}}");
         let body = Body::from_yaml("extensions::health_check", &yaml).unwrap();
-        let context = BuildContext { id: "health_check".into(), telemetry: telemetry.clone(), version: "0" };
+        let context = BuildContext::new("health_check".into(), telemetry.clone(), "0");
         let extension = build(&body, &context).unwrap();
         extension.shutdown().await;
         extension.start().await.unwrap();

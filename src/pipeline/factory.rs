@@ -7,6 +7,7 @@ use schemars::Schema;
 use super::component::{Exporter, Extension, Processor, Receiver};
 use super::data::Signal;
 use crate::config::{Body, Problems, Section};
+use crate::history::History;
 use crate::telemetry::Telemetry;
 
 /// The settings of a component type, without the type.
@@ -48,6 +49,15 @@ pub struct BuildContext {
     pub telemetry: Telemetry,
     /// This build's version.
     pub version: &'static str,
+    /// What pipelines of one run share of the threads' past.
+    pub history: History,
+}
+
+impl BuildContext {
+    /// The context of a component that is built by itself: it shares nothing with others.
+    pub fn new(id: Arc<str>, telemetry: Telemetry, version: &'static str) -> Self {
+        Self { id, telemetry, version, history: History::default() }
+    }
 }
 
 /// A type of receiver.
@@ -80,6 +90,8 @@ pub struct ProcessorFactory {
     pub stability: &'static str,
     /// What it takes, and what it gives for it. Signals that are not named do not fit.
     pub converts: &'static [(Signal, Signal)],
+    /// A type of receiver without which, in any pipeline of the config, it has nothing to work with.
+    pub needs_receiver: Option<&'static str>,
     /// Its settings.
     pub settings: Settings,
     /// Makes one; the body has passed `settings.check`.

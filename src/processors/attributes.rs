@@ -19,6 +19,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Changes the attributes of spans, metric points and log records",
     stability: "beta",
     converts: &[(Signal::Traces, Signal::Traces), (Signal::Metrics, Signal::Metrics), (Signal::Logs, Signal::Logs)],
+    needs_receiver: None,
     settings: Settings::of::<AttributesSettings>(),
     build,
 };
@@ -102,7 +103,7 @@ mod tests {
     fn run(data: Data) -> Data {
         let body =
             Body::from_yaml("processors::attributes", "{actions: [{key: a, action: insert, value: b}]}").unwrap();
-        let context = BuildContext { id: "attributes".into(), telemetry: Telemetry::default(), version: "0" };
+        let context = BuildContext::new("attributes".into(), Telemetry::default(), "0");
         let mut out = Outbox::default();
         build(&body, &context).unwrap().process(data, &mut out);
         out.drain().next().unwrap()

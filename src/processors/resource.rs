@@ -16,6 +16,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Changes the attributes of Resources",
     stability: "beta",
     converts: &[(Signal::Traces, Signal::Traces), (Signal::Metrics, Signal::Metrics), (Signal::Logs, Signal::Logs)],
+    needs_receiver: None,
     settings: Settings::of::<ResourceSettings>(),
     build,
 };
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn a_block_without_a_resource_gets_one() {
         let yaml = "{attributes: [{key: deployment.environment.name, action: upsert, value: test}]}";
-        let context = BuildContext { id: "resource".into(), telemetry: Telemetry::default(), version: "0" };
+        let context = BuildContext::new("resource".into(), Telemetry::default(), "0");
         let mut processor = build(&Body::from_yaml("processors::resource", yaml).unwrap(), &context).unwrap();
         let scope = ScopeSpans { spans: vec![Span::default()], ..ScopeSpans::default() };
         let mut out = Outbox::default();

@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(5);
 fn host(kind: &str, yaml: &str) -> Host {
     let factory = COMPONENTS.extensions.iter().find(|factory| factory.name == kind).unwrap();
     let body = Body::from_yaml(format!("extensions::{kind}"), yaml).unwrap();
-    let context = BuildContext { id: kind.into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new(kind.into(), Telemetry::default(), "0");
     let extension: Arc<dyn Extension> = (factory.build)(&body, &context).unwrap_or_else(|told| panic!("{told}")).into();
     Host::new(HashMap::from([(kind.into(), extension)]))
 }

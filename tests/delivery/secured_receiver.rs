@@ -52,7 +52,7 @@ async fn start(tls: &str) -> Result<Secured, String> {
     );
     let factory = COMPONENTS.receivers.iter().find(|factory| factory.name == "otlp").unwrap();
     let body = Body::from_yaml("receivers::otlp", &yaml).unwrap();
-    let context = BuildContext { id: "otlp".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("otlp".into(), Telemetry::default(), "0");
     let mut receiver = (factory.build)(&body, &context).map_err(|problems| problems.to_string())?;
     let (input, mut pipeline) = tokio::sync::mpsc::channel(4);
     let branch = Branch { signal: Signal::Traces, input, gates: Vec::new(), wants: Wants::default() };

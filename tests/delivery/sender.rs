@@ -51,7 +51,7 @@ impl Sender {
         let factory = COMPONENTS.exporters.iter().find(|factory| factory.name == kind).unwrap();
         let body = Body::from_yaml(format!("exporters::{kind}"), yaml).map_err(|problems| problems.to_string())?;
         let telemetry = Telemetry::default();
-        let context = BuildContext { id: kind.into(), telemetry: telemetry.clone(), version: "0.0.0" };
+        let context = BuildContext::new(kind.into(), telemetry.clone(), "0.0.0");
         let built = (factory.build)(&body, Signal::Traces, &context).map_err(|problems| problems.to_string())?;
         let exporter: Arc<dyn Exporter> = built.exporter.into();
         exporter.start(host).await.map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use crate::telemetry::Telemetry;
 
 async fn started(yaml: &str) -> Box<dyn Exporter> {
     let body = Body::from_yaml("exporters::file", yaml).unwrap();
-    let context = BuildContext { id: "file".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("file".into(), Telemetry::default(), "0");
     let exporter = (FACTORY.build)(&body, Signal::Traces, &context).map_err(|problems| problems.to_string()).unwrap();
     exporter.exporter.start(&Host::default()).await.unwrap();
     exporter.exporter

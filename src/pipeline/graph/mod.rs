@@ -11,7 +11,7 @@ use crate::config::suggest::suggest;
 use crate::config::{Body, Node, Position, Problem, Problems};
 
 use super::factory::{Components, ExporterFactory, ExtensionFactory, ProcessorFactory, ReceiverFactory, Settings};
-use super::plan::{Plan, Planned};
+use super::plan::{Fork, Plan, Planned};
 use super::service::ServiceSettings;
 use definitions::{Definitions, define};
 pub use kind::ComponentType;
@@ -98,8 +98,23 @@ pub fn plan(root: &Node, components: &Components) -> Result<Plan, Problems> {
     wiring.pipelines(root, &mut findings);
     let extensions = extensions(root, &service, &defined, &mut findings);
     let (receivers, exporters, trees) = wiring.finish(&mut findings);
+    for tree in &trees {
+        alone(&tree.fork, &receivers, &mut findings);
+    }
     let Findings { problems, warnings } = findings;
     problems.or(Plan { extensions, receivers, exporters, trees, service, warnings })
+}
+
+/// Tells of processors that have nothing to work with, since no pipeline has the receiver that they need.
+fn alone(fork: &Fork, receivers: &[Planned<ReceiverFactory>], findings: &mut Findings) {
+    for stage in &fork.stages {
+        let (body, needs) = (&stage.processor.body, stage.processor.factory.needs_receiver);
+        if let Some(needs) = needs.filter(|needs| receivers.iter().all(|receiver| receiver.factory.name != *needs)) {
+            let message = format!("works only beside a `{needs}` receiver, and no pipeline here begins with one");
+            findings.problem(body.position(), &body.path, message);
+        }
+        alone(&stage.next, receivers, findings);
+    }
 }
 
 fn sections(root: &Node, findings: &mut Findings) {

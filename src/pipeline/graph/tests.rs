@@ -35,6 +35,7 @@ const fn processor(name: &'static str, converts: &'static [(Signal, Signal)]) ->
         about: "",
         stability: "alpha",
         converts,
+        needs_receiver: None,
         settings: Settings::of::<Keys>(),
         build: |_, _| Err(Problems::default()),
     }
@@ -60,6 +61,8 @@ static CONTAINER: ProcessorFactory = processor("container", &[(Sched, Sched)]);
 static SPANS: ProcessorFactory = processor("sched_spans", &[(Sched, Traces)]);
 static COUNTS: ProcessorFactory = processor("sched_metrics", &[(Sched, Metrics)]);
 static BATCH: ProcessorFactory = processor("batch", &[(Traces, Traces), (Metrics, Metrics), (Logs, Logs)]);
+static LOOKUP: ProcessorFactory =
+    ProcessorFactory { needs_receiver: Some("sched"), ..processor("lookup", &[(Traces, Traces)]) };
 static GRPC: ExporterFactory = exporter("otlp_grpc", &["otlp"], &[Traces, Metrics]);
 static DEBUG: ExporterFactory = exporter("debug", &[], &[Traces, Metrics, Logs]);
 static TABLE: ExporterFactory = exporter("table", &[], &[Sched]);
@@ -74,7 +77,7 @@ static HEALTH: ExtensionFactory = ExtensionFactory {
 
 const KNOWN: Components = Components {
     receivers: &[&SCHED, &OTLP],
-    processors: &[&CONTAINER, &SPANS, &COUNTS, &BATCH],
+    processors: &[&CONTAINER, &SPANS, &COUNTS, &BATCH, &LOOKUP],
     exporters: &[&GRPC, &DEBUG, &TABLE],
     extensions: &[&HEALTH],
 };
@@ -323,4 +326,18 @@ agent.yaml:13:30: service::extensions: extension `health_check` is not defined u
          agent.yaml:4:16: service::extensions: extension `health_chek` is not defined under extensions"
     );
     assert_eq!(refused("receivers:\n  sched:\n"), "service: missing; it says which pipelines run");
+}
+
+#[test]
+fn a_processor_may_need_a_receiver_of_another_pipeline() {
+    let text = |more: &str| {
+        format!(
+            "receivers: {{sched: , otlp: }}\nprocessors:\n  lookup:\n  sched_metrics:\nexporters: {{debug: }}\nservice:\n  pipelines:\n    \
+             traces: {{receivers: [otlp], processors: [lookup], exporters: [debug]}}\n{more}"
+        )
+    };
+    let message = "works only beside a `sched` receiver, and no pipeline here begins with one";
+    assert!(refused(&text("")).contains(&format!("processors::lookup: {message}")), "{}", refused(&text("")));
+    let beside = "    metrics: {receivers: [sched], processors: [sched_metrics], exporters: [debug]}\n";
+    assert!(planned(&text(beside)).is_ok());
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::chain;
 use crate::config::Problems;
+use crate::history::History;
 use crate::model::Wants;
 use crate::pipeline::component::{Extension, Gate, Receiver};
 use crate::pipeline::data::Signal;
@@ -63,6 +64,7 @@ pub(super) fn build(plan: &Plan, telemetry: &Telemetry, version: &'static str) -
         plan,
         telemetry,
         version,
+        history: History::default(),
         problems: Problems::default(),
         network: Network { extensions: Vec::new(), exporters: Vec::new(), segments: Vec::new(), sources: Vec::new() },
     };
@@ -76,13 +78,19 @@ struct Builder<'a> {
     plan: &'a Plan,
     telemetry: &'a Telemetry,
     version: &'static str,
+    history: History,
     problems: Problems,
     network: Network,
 }
 
 impl Builder<'_> {
     fn context(&self, id: &Arc<str>) -> BuildContext {
-        BuildContext { id: Arc::clone(id), telemetry: self.telemetry.clone(), version: self.version }
+        BuildContext {
+            id: Arc::clone(id),
+            telemetry: self.telemetry.clone(),
+            version: self.version,
+            history: self.history.clone(),
+        }
     }
 
     fn kept<T>(&mut self, built: Result<T, Problems>) -> Option<T> {

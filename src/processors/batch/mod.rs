@@ -22,6 +22,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Gathers small batches into larger ones, by size or after a time",
     stability: "beta",
     converts: &[(Signal::Traces, Signal::Traces), (Signal::Metrics, Signal::Metrics), (Signal::Logs, Signal::Logs)],
+    needs_receiver: None,
     settings: Settings::of::<BatchSettings>(),
     build,
 };

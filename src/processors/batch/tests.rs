@@ -17,7 +17,7 @@ fn spans(block: &str, count: usize) -> ResourceSpans {
 
 fn batch(yaml: &str) -> (Box<dyn Processor>, Telemetry) {
     let telemetry = Telemetry::default();
-    let context = BuildContext { id: "batch".into(), telemetry: telemetry.clone(), version: "0" };
+    let context = BuildContext::new("batch".into(), telemetry.clone(), "0");
     (build(&Body::from_yaml("processors::batch", yaml).unwrap(), &context).unwrap(), telemetry)
 }
 

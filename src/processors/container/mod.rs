@@ -44,6 +44,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Names the container, pod, systemd unit and process of everything that is measured",
     stability: "alpha",
     converts: &[(Signal::Sched, Signal::Sched)],
+    needs_receiver: None,
     settings: Settings::of::<ContainerSettings>(),
     build: |body: &Body, context: &BuildContext| -> Built<dyn Processor> {
         let (settings, context) = (body.decode()?, context.clone());

@@ -6,7 +6,7 @@ use crate::model::{BlockState, BootNs, CgroupFacts, CgroupKey, Cycle, OwnerKind,
 const ID: &str = "ff44c7a161a2b64a2c2e342fa1364dd148b5958e53d378f0588846fc3e232c34";
 
 fn context() -> BuildContext {
-    BuildContext { id: "container".into(), telemetry: Telemetry::default(), version: "0" }
+    BuildContext::new("container".into(), Telemetry::default(), "0")
 }
 
 fn processor(context: &BuildContext) -> Container {

@@ -29,6 +29,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Drops spans, metrics, points and log records by conditions",
     stability: "alpha",
     converts: &[(Signal::Traces, Signal::Traces), (Signal::Metrics, Signal::Metrics), (Signal::Logs, Signal::Logs)],
+    needs_receiver: None,
     settings: Settings::of::<FilterSettings>(),
     build,
 };

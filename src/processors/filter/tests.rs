@@ -40,7 +40,7 @@ fn traces() -> Data {
 
 fn filtered(yaml: &str, data: Data) -> (Option<Data>, Telemetry) {
     let telemetry = Telemetry::default();
-    let context = BuildContext { id: "filter".into(), telemetry: telemetry.clone(), version: "0" };
+    let context = BuildContext::new("filter".into(), telemetry.clone(), "0");
     let mut out = Outbox::default();
     build(&Body::from_yaml("processors::filter", yaml).unwrap(), &context).unwrap().process(data, &mut out);
     (out.drain().next(), telemetry)

@@ -30,6 +30,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
         (Signal::Metrics, Signal::Metrics),
         (Signal::Logs, Signal::Logs),
     ],
+    needs_receiver: None,
     settings: Settings::of::<MemoryLimiterSettings>(),
     build,
 };

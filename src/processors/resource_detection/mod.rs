@@ -25,6 +25,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Adds what this host says of itself to each Resource",
     stability: "alpha",
     converts: &[(Signal::Traces, Signal::Traces), (Signal::Metrics, Signal::Metrics), (Signal::Logs, Signal::Logs)],
+    needs_receiver: None,
     settings: Settings::of::<DetectionSettings>(),
     build,
 };

@@ -35,6 +35,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Scheduling totals as OTLP metrics",
     stability: "alpha",
     converts: &[(Signal::Sched, Signal::Metrics)],
+    needs_receiver: None,
     settings: Settings::of::<SchedMetricsSettings>(),
     build: |body, context| Ok(Box::new(SchedMetrics::new(body.decode()?, context))),
 };

@@ -16,7 +16,7 @@ const KEY: CgroupKey = CgroupKey { id: 7, serial: 1 };
 
 fn processor(yaml: &str) -> SchedMetrics {
     let body = crate::config::Body::from_yaml("processors::sched_metrics", yaml).unwrap();
-    let context = BuildContext { id: "sched_metrics".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("sched_metrics".into(), Telemetry::default(), "0");
     SchedMetrics::new(body.decode().unwrap(), &context)
 }
 

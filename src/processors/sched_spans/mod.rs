@@ -32,6 +32,7 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
     about: "Selected scheduling cycles as spans, one trace per container and window",
     stability: "alpha",
     converts: &[(Signal::Sched, Signal::Traces)],
+    needs_receiver: None,
     settings: Settings::of::<SchedSpansSettings>(),
     build: |body, context| Ok(Box::new(SchedSpans::new(body.decode()?, context))),
 };

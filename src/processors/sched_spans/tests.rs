@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 
 fn processor(yaml: &str) -> SchedSpans {
     let body = crate::config::Body::from_yaml("processors::sched_spans", yaml).unwrap();
-    let context = BuildContext { id: "sched_spans".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("sched_spans".into(), Telemetry::default(), "0");
     SchedSpans::new(body.decode().unwrap(), &context)
 }
 

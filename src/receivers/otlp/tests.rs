@@ -35,7 +35,7 @@ async fn started(room: usize) -> Started {
          max_request_body_size: 10kB}}}}"
     );
     let telemetry = Telemetry::default();
-    let context = BuildContext { id: "otlp".into(), telemetry: telemetry.clone(), version: "0" };
+    let context = BuildContext::new("otlp".into(), telemetry.clone(), "0");
     let mut receiver = build(&Body::from_yaml("receivers::otlp", &yaml).unwrap(), &context).unwrap();
     receiver.shutdown().await;
     let mut receiver = {

@@ -101,7 +101,7 @@ async fn waits_for_room_and_says_when_the_input_has_ended() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TEXT).unwrap();
     let telemetry = Telemetry::default();
-    let context = BuildContext { id: "replay".into(), telemetry: telemetry.clone(), version: "0" };
+    let context = BuildContext::new("replay".into(), telemetry.clone(), "0");
     let settings = ReplaySettings { path: file.path().display().to_string(), ..ReplaySettings::default() };
     let mut receiver = Replay::new(settings, &context);
     let (input, mut taken) = mpsc::channel(1);
@@ -121,7 +121,7 @@ async fn waits_for_room_and_says_when_the_input_has_ended() {
 
 #[tokio::test]
 async fn a_file_that_is_not_there_is_named() {
-    let context = BuildContext { id: "replay".into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new("replay".into(), Telemetry::default(), "0");
     let settings = ReplaySettings { path: "/nonexistent/x.txt".into(), ..ReplaySettings::default() };
     let why = Replay::new(settings, &context).start(Outlet::default()).await.unwrap_err();
     assert!(why.message.contains("/nonexistent/x.txt: No such file"), "{why}");

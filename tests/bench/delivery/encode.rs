@@ -49,7 +49,7 @@ pub(crate) fn sample() -> Result<Data> {
 
 fn processor(kind: &str) -> Result<Box<dyn Processor>> {
     let factory = COMPONENTS.processors.iter().find(|factory| factory.name == kind).context("no such processor")?;
-    let context = BuildContext { id: kind.into(), telemetry: Telemetry::default(), version: "0" };
+    let context = BuildContext::new(kind.into(), Telemetry::default(), "0");
     let body = Body::from_yaml(kind, "{}").map_err(|problems| anyhow::anyhow!("{problems}"))?;
     (factory.build)(&body, &context).map_err(|problems| anyhow::anyhow!("{problems}"))
 }

@@ -22,7 +22,7 @@ const SECOND: u64 = 1_000_000_000;
 const WALL: i64 = 1_767_225_600_000_000_000;
 
 fn context(id: &str) -> BuildContext {
-    BuildContext { id: id.into(), telemetry: Telemetry::default(), version: "0" }
+    BuildContext::new(id.into(), Telemetry::default(), "0")
 }
 
 fn metrics(yaml: &str) -> Result<Box<dyn Processor>, String> {
