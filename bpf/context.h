@@ -3,7 +3,7 @@
  * The trace context that a thread publishes of itself (OTEP 4947): a thread-local pointer to a record of its
  * active span. Read at switch-out, where the outgoing thread's memory is mapped and nobody else writes it.
  * What is read there holds for the block and wait that follow; for the run that ends only if it is the same
- * as at the switch-out before. A process that publishes nothing costs one byte of a shared, cached line.
+ * as at the switch-out before.
  */
 #ifndef CONTEXT_H
 #define CONTEXT_H
@@ -17,11 +17,11 @@ struct context_bytes {
 	u8 attributes[2];
 } __attribute__((packed));
 
-static __always_inline bool context_published(u32 tgid)
+/* Whether it is of the process that user space means. That may know the start by /proc, which counts in ticks of
+ * 10 ms. */
+static __always_inline bool same_process(struct task_struct *p, u64 start)
 {
-	u32 zero = 0;
-	struct context_filter *filter = bpf_map_lookup_elem(&context_filters, &zero);
-	return filter && filter->published[tgid & (CONTEXT_FILTER - 1)];
+	return p->group_leader->start_boottime - start <= 10000000;
 }
 
 static __always_inline u64 thread_pointer(struct task_struct *p)
@@ -88,91 +88,27 @@ static __always_inline bool same_span(struct context_entry *a, struct context_en
 	return ta[0] == tb[0] && ta[1] == tb[1] && sa[0] == sb[0];
 }
 
-/* The stay before the run that ends, for a switch-in that no program was shown: by the kernel's own counters and
- * what was kept at the switch-out before. */
-static __always_inline void context_rebuild(struct cpu_state *cpu, struct task_struct *prev, struct task_state *state,
-					    u32 slot, u64 delay)
-{
-	u64 arrival = prev->sched_info.last_arrival, since = arrival - delay, block = state->block_start;
-	struct stay stay;
-
-	stay_in(&stay, prev->se.cfs_rq, since, arrival);
-	if (throttle_possible(&stay))
-		throttled_part(&stay);
-	if (stay.throttled > delay)
-		stay.throttled = delay;
-	cpu->tid = prev->pid;
-	cpu->slot = slot;
-	cpu->flags = FLAG_WAIT_KNOWN;
-	cpu->reasons = cpu->state = 0;
-	cpu->block = 0;
-	cpu->wait = delay - stay.throttled;
-	cpu->throttled = stay.throttled;
-	cpu->wait_before = stay.throttled ? stay.first - since : 0;
-	if (!block || block != state->context_out || since < block)
-		return;
-	cpu->block = since - block;
-	cpu->state = state->block_state;
-	cpu->flags |= FLAG_BLOCK_KNOWN;
-	if (state->waker_of == block) {
-		cpu->waker = state->waker;
-		cpu->flags |= FLAG_WAKER;
-	}
-}
-
-/* A task that moves to another CPU while it waits is queued anew there; the kernel's sum has both parts. */
-static __always_inline void context_moved(struct cpu_state *cpu, u64 delay)
-{
-	u64 seen = cpu->wait + cpu->throttled;
-
-	if (!(cpu->flags & FLAG_WAIT_KNOWN) || delay <= seen)
-		return;
-	cpu->wait += delay - seen;
-	if (cpu->throttled)
-		cpu->wait_before += delay - seen;
-	if (cpu->block > delay - seen)
-		cpu->block -= delay - seen;
-}
-
-/* At switch-out: the context that held over the stay before this run becomes the cycle's, the one read now that
- * of the stay that begins. Returns the reason to select the cycle, if it has a sampled one. */
-static __noinline u32 context_step(struct cpu_state *cpu, struct task_struct *prev, u32 block_state, u64 now,
-				   u32 slot)
+/* At switch-out: the context that held over the stay before this run becomes the cycle's, the one read now that of
+ * the stay that begins. `shown`: the switch-out before was. Whether the cycle has one. */
+static __always_inline bool context_step(struct cpu_state *cpu, struct task_struct *prev, struct task_state *state,
+					 bool shown)
 {
 	u32 tgid = prev->tgid;
 	struct context_place *place = bpf_map_lookup_elem(&context_places, &tgid);
-	struct task_state *state = bpf_task_storage_get(&tasks, prev, 0, 0);
-
-	if (!place || !state)
-		return 0;
-	/* user space may know the start by /proc, which counts in ticks of 10 ms */
-	if (prev->group_leader->start_boottime - place->start > 10000000)
-		return 0;
-	u64 switches = prev->nvcsw + prev->nivcsw;
 	struct context_entry *entry = &cpu->context;
-	bool held = state->context.known && state->context_switches + 1 == switches;
+
+	if (!place || !same_process(prev, place->start)) {
+		/* what it once published is not of its last switch-out any more */
+		state->context.known = 0;
+		return false;
+	}
+	bool held = state->context.known && shown;
 	if (state->context.known && !held)
 		cpu->contexts_stale++;
 	*entry = state->context;
 	context_read(cpu, place, thread_pointer(prev), &state->context);
-	u64 delay = prev->sched_info.run_delay;
-	if (held && cpu->tid != prev->pid)
-		context_rebuild(cpu, prev, state, slot, delay - state->context_delay);
-	else if (held)
-		context_moved(cpu, delay - state->context_delay);
-	state->context_switches = switches;
-	state->context_delay = delay;
-	state->context_out = now;
 	entry->covers_run = state->context.known && same_span(entry, &state->context);
-	/* its next block is told also where it is too short for the waking program */
-	if (block_state) {
-		state->block_start = now;
-		state->block_state = block_state;
-	}
-	if (!held || !(entry->flags & 1))
-		return 0;
-	cpu->flags |= FLAG_CONTEXT;
-	return settings.sampled_context ? REASON_CONTEXT : 0;
+	return held;
 }
 
 #endif

@@ -137,10 +137,13 @@ static __noinline void send_cycle(struct cpu_state *cpu, struct task_struct *pre
 		cpu->no_storage++;
 		return;
 	}
-	if (!bucket_allows(&slot->bucket, settings.cgroup_interval, now) ||
-	    !bucket_allows(&total_bucket, settings.total_interval, now)) {
+	/* a history with holes would be none: a watched process' cycle passes, under that reason alone */
+	if (reasons & ~REASON_HISTORY && (!bucket_allows(&slot->bucket, settings.cgroup_interval, now) ||
+					  !bucket_allows(&total_bucket, settings.total_interval, now))) {
 		cpu->rate_limited++;
-		return;
+		reasons &= REASON_HISTORY;
+		if (!reasons)
+			return;
 	}
 	if (!send_task(prev, state, index)) {
 		cpu->ring_full++;

@@ -26,11 +26,11 @@ struct task_state {
 	u64 preempted_by_foreign;	/* clock of the switch-out */
 	struct who_entry waker;
 	u64 waker_of;			/* the block_start it belongs to */
-	/* what it published at its last switch-out, and its count of switches then */
-	struct context_entry context;
-	u64 context_switches;
-	u64 context_out;		/* the clock at that switch-out, */
-	u64 context_delay;		/* and what it had waited in its life */
+	/* of a followed thread, at its last switch-out: its count of switches, */
+	u64 followed_switches;
+	u64 followed_out;		/* the clock, */
+	u64 followed_delay;		/* what it had waited in its life, */
+	struct context_entry context;	/* and what it published */
 };
 
 struct {
@@ -125,8 +125,17 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct context_filter);
-} context_filters SEC(".maps");
+	__type(value, struct follow_filter);
+} follow_filters SEC(".maps");
+
+/* tgid -> start of the group leader, boot; written by user space */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WATCHED);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u64);
+} watched SEC(".maps");
 
 const volatile struct settings settings;
 

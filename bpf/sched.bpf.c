@@ -16,6 +16,7 @@
 #include "book.h"
 #include "cycle.h"
 #include "context.h"
+#include "follow.h"
 #include "switch.h"
 #include "cgroups.h"
 

@@ -17,8 +17,9 @@
 #define PATH_LEN 1024		/* of a cgroup, longer ones are cut and flagged */
 #define SLOT_NONE 0		/* no slot: totals fold into it */
 #define SLOT_CACHE 8
-#define CONTEXT_FILTER 8192	/* processes told apart before a lookup, a power of two */
+#define FOLLOW_FILTER 8192	/* processes told apart before a lookup, a power of two */
 #define CONTEXT_PLACES 4096	/* processes whose threads publish their active span */
+#define WATCHED 4096		/* processes of which every cycle is told */
 
 enum record_kind {
 	RECORD_CYCLE = 1,
@@ -43,6 +44,13 @@ enum reason {
 	REASON_BLOCK = 1 << 4,
 	REASON_RUN = 1 << 5,
 	REASON_SAMPLE = 1 << 6,
+	REASON_HISTORY = 1 << 7,	/* its process is watched; passes the buckets */
+};
+
+/* Why a process' threads are followed from switch-out to switch-out; bits of follow_filter. */
+enum follow {
+	FOLLOW_CONTEXT = 1 << 0,	/* they publish their active span */
+	FOLLOW_HISTORY = 1 << 1,	/* every cycle is told */
 };
 
 enum cycle_flag {
@@ -80,9 +88,9 @@ struct context_place {
 	unsigned int pad;
 };
 
-/* Which processes may publish, by the low bits of the process id. */
-struct context_filter {
-	unsigned char published[CONTEXT_FILTER];
+/* Which processes may be followed, and why, by the low bits of the process id. */
+struct follow_filter {
+	unsigned char follows[FOLLOW_FILTER];
 };
 
 /* One cycle; `culprits` entries, FLAG_WAKER's and FLAG_CONTEXT's entry follow. */
@@ -280,6 +288,8 @@ struct settings {
 	unsigned char exclude_self;
 	unsigned char contexts;			/* threads may publish their active span */
 	unsigned char sampled_context;		/* a sampled one is a reason */
+	unsigned char history;			/* processes may be watched */
+	unsigned char pad[3];
 	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
 	unsigned int cpus;			/* possible CPUs */
 	unsigned int slots;

@@ -79,9 +79,9 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 			state->preempted_by_foreign = now;
 	}
 	u32 reasons = known ? cpu->reasons : 0;
-	if (settings.contexts && context_published(prev->tgid)) {
+	if (follows(prev->tgid)) {
 		u32 block = end == END_BLOCKED && prev_state ? state_of(prev_state) : STATE_NONE;
-		reasons |= context_step(cpu, prev, block, now, slot);
+		reasons |= follow(cpu, prev, block, now, slot);
 		known = cpu->tid == prev->pid;
 	}
 	if (run >= settings.run)
@@ -104,7 +104,7 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 					u64 queued, u64 gap)
 {
 	if (!settings.block_histogram && !next->sched_contributes_to_load && gap < 1000000 &&
-	    !(settings.contexts && context_published(next->tgid)))
+	    !follows(next->tgid))
 		return;
 	struct task_state *state = bpf_task_storage_get(&tasks, next, 0, 0);
 	if (!state)

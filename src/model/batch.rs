@@ -27,6 +27,8 @@ pub struct Wants {
     pub block_histogram: bool,
     /// Quotas, pressure and steal, from files.
     pub limits: bool,
+    /// Every cycle of the processes that a history is asked about.
+    pub history: bool,
 }
 
 impl Wants {
@@ -39,6 +41,7 @@ impl Wants {
             run_histogram: self.run_histogram || other.run_histogram,
             block_histogram: self.block_histogram || other.block_histogram,
             limits: self.limits || other.limits,
+            history: self.history || other.history,
         }
     }
 }

@@ -85,10 +85,18 @@ impl Reasons {
     pub const RUN: Self = Self(1 << 5);
     /// `select.sample_ratio`.
     pub const SAMPLE: Self = Self(1 << 6);
+    /// Its process is watched: wanted by the history alone, whatever else is selected.
+    pub const HISTORY: Self = Self(1 << 7);
 
     /// Whether every bit of `other` is set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Rank of the strongest reason, 0 the most interesting (the order of the constants above); 7 for none.
@@ -175,6 +183,8 @@ impl Context {
 pub enum ContextSource {
     /// The thread's own record (OTEP 4947), read at switch-out.
     ThreadContext,
+    /// The span itself, which names its thread.
+    Otlp,
 }
 
 impl ContextSource {
@@ -182,6 +192,7 @@ impl ContextSource {
     pub fn name(self) -> &'static str {
         match self {
             Self::ThreadContext => "thread_context",
+            Self::Otlp => "otlp",
         }
     }
 }

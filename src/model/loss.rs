@@ -20,7 +20,7 @@ pub enum LossReason {
     Decode,
     /// The pipeline did not take a batch in time.
     PipelineFull,
-    /// `sched_spans::history_bytes` was used up.
+    /// `sched_enrich::history_bytes` was used up.
     HistoryFull,
     /// The kernel skipped our program to avoid recursion.
     Recursion,

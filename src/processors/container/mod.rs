@@ -167,6 +167,10 @@ impl Processor for Begins {
             self.running.get_or_insert_with(|| Container::new(&self.settings, &self.context, Path::new(root)));
         running.sources.start();
         running.attribute(Arc::make_mut(&mut batch), Instant::now());
+        if self.context.history.is_wanted() {
+            let owners = batch.cgroups.keys().map(|cgroup| (*cgroup, batch.owners.get(cgroup).cloned()));
+            self.context.history.learn(owners);
+        }
         out.send(Data::Sched(batch));
     }
 }

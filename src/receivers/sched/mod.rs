@@ -9,6 +9,7 @@ mod chosen;
 mod clock;
 mod contexts;
 mod driver;
+mod keeping;
 mod limits;
 mod loss_log;
 mod meter;

@@ -13,6 +13,7 @@ use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError};
+use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
 use super::totals::{Measured, Totals};
@@ -64,6 +65,7 @@ pub(super) struct Reader {
     chosen: Chosen,
     contexts: Upkeep,
     limits: Option<LimitFiles>,
+    keeping: Keeping,
 }
 
 impl Reader {
@@ -95,12 +97,18 @@ impl Reader {
             chosen,
             contexts,
             limits: None,
+            keeping: Keeping::new(None),
         }
     }
 
     /// With quotas and pressure beside the totals.
     pub(super) fn with_limits(self, limits: Option<LimitFiles>) -> Self {
         Self { limits, ..self }
+    }
+
+    /// With a history to fill.
+    pub(super) fn with_history(self, keeping: Keeping) -> Self {
+        Self { keeping, ..self }
     }
 
     /// Works until `stop`, then reads everything once more.
@@ -130,6 +138,9 @@ impl Reader {
             self.cgroup_events(driver, &assembled);
             self.chosen.narrow(&mut assembled, &self.paths);
             self.contexts.step(driver, &assembled.processes);
+            let not_kept = self.keeping.step(driver, &mut assembled, until, self.offset);
+            self.lose(LossReason::HistoryFull, not_kept.cycles);
+            self.lose(LossReason::MapFull, not_kept.processes);
             if assembled.moved {
                 // books what the process' other threads did in their old cgroup; the series come in their time
                 self.generation = driver.collect()?.generation;

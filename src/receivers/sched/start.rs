@@ -14,12 +14,14 @@ use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
+use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::reader::{Pace, Reader};
 use super::settings::{Backend, SchedSettings, Selection};
 use super::totals::Measured;
 use super::tracefs::Tracefs;
 use super::view::{Standpoint, View};
+use crate::history::History;
 use crate::host::FIRST_PID_NAMESPACE;
 use crate::model::{BootNs, HostFacts, Targets, Wants};
 use crate::pipeline::{BuildContext, Outlet, Receiver, StartError};
@@ -29,6 +31,7 @@ use crate::telemetry::Telemetry;
 pub struct SchedReceiver {
     settings: SchedSettings,
     telemetry: Telemetry,
+    history: History,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +39,8 @@ pub struct SchedReceiver {
 impl SchedReceiver {
     /// Not started yet.
     pub fn new(settings: SchedSettings, context: &BuildContext) -> Self {
-        Self { settings, telemetry: context.telemetry.clone(), stop: Arc::default(), thread: None }
+        let (telemetry, history) = (context.telemetry.clone(), context.history.clone());
+        Self { settings, telemetry, history, stop: Arc::default(), thread: None }
     }
 }
 
@@ -45,9 +49,10 @@ impl Receiver for SchedReceiver {
     async fn start(&mut self, outlet: Outlet) -> Result<(), StartError> {
         let (told, started) = oneshot::channel();
         let (settings, telemetry, stop) = (self.settings.clone(), self.telemetry.clone(), Arc::clone(&self.stop));
+        let history = self.history.clone();
         let thread = std::thread::Builder::new().name("schedscope-ring".into()).spawn(move || {
             let mut storage = Storage::default();
-            match choose(&mut storage, &settings, outlet, telemetry) {
+            match choose(&mut storage, &settings, outlet, telemetry, &history) {
                 Err(why) => {
                     let _ = told.send(Err(why));
                 }
@@ -98,12 +103,18 @@ fn choose<'a>(
     settings: &SchedSettings,
     outlet: Outlet,
     telemetry: Telemetry,
+    history: &History,
 ) -> Result<Running<'a>, String> {
-    let text = |outlet, telemetry| Tracefs::start(settings, outlet, telemetry).map(|it| Running::Text(Box::new(it)));
+    let text = |outlet, telemetry| {
+        if history.is_wanted() {
+            tracing::warn!("sched: the tracefs backend keeps no history; `sched_enrich` passes spans on as they are");
+        }
+        Tracefs::start(settings, outlet, telemetry).map(|it| Running::Text(Box::new(it)))
+    };
     if settings.backend == Backend::Tracefs {
         return text(outlet, telemetry);
     }
-    let kernel = begin(storage, settings, outlet.clone(), telemetry.clone());
+    let kernel = begin(storage, settings, outlet.clone(), telemetry.clone(), history);
     match kernel {
         Ok(started) => Ok(Running::Kernel(Box::new(started))),
         // a right that is missing is to be given, not to be got round
@@ -119,6 +130,7 @@ fn begin<'a>(
     settings: &SchedSettings,
     outlet: Outlet,
     telemetry: Telemetry,
+    history: &History,
 ) -> Result<(Driver<'a>, Reader), DriverError> {
     let root = Path::new(&settings.root_path);
     let hierarchy =
@@ -126,7 +138,7 @@ fn begin<'a>(
     let view = View::new(settings.scope, standpoint(&hierarchy))
         .map_err(|why| DriverError::other(format!("receivers::sched::scope: {why}")))?;
     let selection = settings.select.resolve();
-    let wants = outlet.wants();
+    let wants = Wants { history: history.is_wanted(), ..outlet.wants() };
     let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
     let driver = Driver::start(storage, &load)?;
@@ -157,7 +169,7 @@ fn begin<'a>(
         collection: settings.collection_interval.0,
         clock_sync: settings.clock_sync_interval.0,
         drain: settings.drain_interval.0,
-        spans: wants.cycles,
+        spans: wants.cycles || wants.history,
         measured: Measured {
             stolen: driver.facts().stolen,
             throttled: driver.throttle() != ThrottleSource::None,
@@ -167,10 +179,12 @@ fn begin<'a>(
     };
     let contexts = Upkeep::start(wants.contexts, root, telemetry.clone());
     let chosen = Chosen::new(Targets::new(settings.include.globs(), settings.exclude.globs()), view);
-    let reader = Reader::new(pace, outlet, Arc::new(facts), paths, telemetry, chosen, contexts);
+    let facts = Arc::new(facts);
+    let keeping = Keeping::new(history.open(&facts).then(|| history.clone()));
+    let reader = Reader::new(pace, outlet, facts, paths, telemetry, chosen, contexts);
     let limits =
         hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount.point, hierarchy.v2));
-    let reader = reader.with_limits(limits);
+    let reader = reader.with_limits(limits).with_history(keeping);
     Ok((driver, reader))
 }
 
@@ -210,24 +224,27 @@ pub(super) fn load(
     let cpus = u32::try_from(cpus).unwrap_or(1);
     let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
     let ring_bytes = settings.ring_bytes.max(page).next_power_of_two();
+    // where only a history is asked for, nothing else is selected
+    let never = |threshold: u64| if wants.cycles { threshold } else { u64::MAX };
     let kernel = KernelSettings {
         on_v2: u8::from(hierarchy.v2),
         hierarchy: hierarchy.id,
         cpus,
         slots: slots(settings.max_cgroups, cpus),
-        spans: u8::from(wants.cycles),
+        spans: u8::from(wants.cycles || wants.history),
+        history: u8::from(wants.history),
         blocks: u8::from(wants.blocks || wants.block_histogram),
         run_histogram: u8::from(wants.run_histogram),
         block_histogram: u8::from(wants.block_histogram),
         exclude_self: u8::from(settings.exclude.own.unwrap_or(true)),
         contexts: u8::from(wants.contexts),
         sampled_context: u8::from(selection.sampled_context),
-        foreign_preemption: u8::from(selection.foreign_preemption),
-        sample: (selection.sample_ratio * f64::from(u32::MAX)) as u32,
-        wait: selection.wait_ns,
-        throttle: selection.throttle_ns,
-        block: selection.block_ns,
-        run: selection.run_ns,
+        foreign_preemption: u8::from(wants.cycles && selection.foreign_preemption),
+        sample: if wants.cycles { (selection.sample_ratio * f64::from(u32::MAX)) as u32 } else { 0 },
+        wait: never(selection.wait_ns),
+        throttle: never(selection.throttle_ns),
+        block: never(selection.block_ns),
+        run: never(selection.run_ns),
         cgroup_interval: interval_ns(selection.rate_per_cgroup),
         total_interval: interval_ns(selection.rate_total),
         starvation: settings.starvation.as_ns(),

@@ -3,6 +3,7 @@
 
 mod error;
 mod facts;
+mod follow;
 mod layout;
 mod memory;
 mod messages;
@@ -22,9 +23,6 @@ pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
 pub(super) use skeleton::types::{collect_args, context_place, cpu_state, settings, slot, slot_cpu, slot_slices};
 use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
-
-/// Process ids that the switch program tells apart before it looks one up (`CONTEXT_FILTER` of `bpf/sched.h`).
-const CONTEXT_FILTER: usize = 8192;
 
 /// Sizes and settings of one load.
 #[derive(Debug, Clone)]
@@ -77,7 +75,7 @@ pub(crate) struct Driver<'a> {
     slot_slices: MappedArray<slot_slices>,
     cpus: MappedArray<cpu_state>,
     /// One byte for each remainder of a process id, eight in a word.
-    context_filter: MappedArray<u64>,
+    follow_filter: MappedArray<u64>,
     facts: KernelFacts,
     throttle: ThrottleSource,
 }
@@ -159,14 +157,14 @@ impl<'a> Driver<'a> {
         let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), entries);
         let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(chosen) as usize);
         let cpus = MappedArray::new(skel.maps.cpus.as_fd(), chosen.cpus as usize);
-        let context_filter = MappedArray::new(skel.maps.context_filters.as_fd(), CONTEXT_FILTER / 8);
+        let follow_filter = MappedArray::new(skel.maps.follow_filters.as_fd(), follow::FILTER / 8);
         let mapped = |error: std::io::Error| DriverError::map(&error);
         Ok(Self {
             slots: slots.map_err(mapped)?,
             slot_cpus: slot_cpus.map_err(mapped)?,
             slot_slices: slot_slices.map_err(mapped)?,
             cpus: cpus.map_err(mapped)?,
-            context_filter: context_filter.map_err(mapped)?,
+            follow_filter: follow_filter.map_err(mapped)?,
             skel,
             _links: links,
             iterator,
@@ -255,22 +253,6 @@ impl<'a> Driver<'a> {
     /// Whether the cgroup of a slot gives spans.
     pub(crate) fn set_gives_spans(&self, index: u32, gives: bool) {
         self.slots.set_u32(index as usize, std::mem::offset_of!(slot, excluded), u32::from(!gives));
-    }
-
-    /// Tells the switch program where the threads of a process publish their active span; false where it knows too
-    /// many processes already.
-    pub(super) fn set_context_place(&self, pid: u32, mut place: context_place) -> bool {
-        let known = self.skel.maps.context_places.update(&pid.to_ne_bytes(), bytes_of(&mut place), MapFlags::ANY);
-        let at = pid as usize % CONTEXT_FILTER;
-        // never taken back: a process that shares the byte costs a lookup more
-        self.context_filter.set(at / 8, self.context_filter.get(at / 8) | 1 << (at % 8 * 8));
-        known.is_ok()
-    }
-
-    /// The process publishes no longer.
-    pub(super) fn forget_context_place(&self, pid: u32) {
-        // it may be gone already: the exec program forgets by itself
-        let _ = self.skel.maps.context_places.delete(&pid.to_ne_bytes());
     }
 
     /// Forgets a removed cgroup and gives its slot back. Only after its last totals were read.
