@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::http::Uri;
 use axum::routing::get;
-use opentelemetry::trace::{FutureExt as _, Span as _, SpanKind, TraceContextExt as _, Tracer as _};
-use opentelemetry::{Context, global};
+use opentelemetry::trace::{Span as _, SpanKind, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, KeyValue, global};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
@@ -22,9 +22,10 @@ const SERVICE: &str = "shop-web";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let process = KeyValue::new("process.pid", i64::from(std::process::id()));
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build()?;
     let provider = SdkTracerProvider::builder()
-        .with_resource(Resource::builder().with_service_name(SERVICE).build())
+        .with_resource(Resource::builder().with_service_name(SERVICE).with_attribute(process).build())
         .with_batch_exporter(exporter)
         .build();
     global::set_tracer_provider(provider.clone());
@@ -41,7 +42,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The request's span begins here; the work stays on one thread of the blocking pool, where it is published.
+/// The work stays on one thread of the blocking pool; its span begins and ends there, names that thread, and is
+/// published there.
 async fn checkout(uri: Uri) -> String {
     let ms = |name: &str, usual: u64| {
         let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
@@ -49,30 +51,37 @@ async fn checkout(uri: Uri) -> String {
         Duration::from_millis(given.unwrap_or(usual).min(10_000))
     };
     let (cpu, sleep) = (ms("cpu_ms", 30), ms("sleep_ms", 12));
-    let tracer = global::tracer(SERVICE);
-    let span = tracer.span_builder("GET /checkout").with_kind(SpanKind::Server).start(&tracer);
-    let context = Context::current_with_span(span);
-    let inside = context.clone();
     let work = tokio::task::spawn_blocking(move || {
-        let _attached = inside.attach();
-        let _published = Active::current();
-        compute(cpu / 2);
-        select_orders(sleep);
-        compute(cpu / 2);
+        let tracer = global::tracer(SERVICE);
+        let span = tracer.span_builder("GET /checkout").with_kind(SpanKind::Server).with_attributes([thread()]);
+        let context = Context::current_with_span(span.start(&tracer));
+        {
+            let _attached = context.clone().attach();
+            let _published = Active::current();
+            compute(cpu / 2);
+            select_orders(sleep);
+            compute(cpu / 2);
+        }
+        context.span().end();
     });
-    let outcome = work.with_context(context.clone()).await;
-    context.span().end();
+    let outcome = work.await;
     if outcome.is_ok() { "ok\n".to_owned() } else { "failed\n".to_owned() }
 }
 
 /// A child span around something that blocks.
 fn select_orders(sleep: Duration) {
-    let mut span = global::tracer(SERVICE).start("SELECT orders");
+    let tracer = global::tracer(SERVICE);
+    let mut span = tracer.span_builder("SELECT orders").with_attributes([thread()]).start(&tracer);
     {
         let _published = Active::of(span.span_context());
         std::thread::sleep(sleep);
     }
     span.end();
+}
+
+/// The thread's id as the operating system has it: what `sched_enrich` looks a span's thread up by.
+fn thread() -> KeyValue {
+    KeyValue::new("thread.id", i64::from(rustix::thread::gettid().as_raw_nonzero().get()))
 }
 
 /// Wants a CPU for so long, by the thread's own CPU clock.

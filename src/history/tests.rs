@@ -40,13 +40,13 @@ fn ends(history: &History, tid: u32) -> Vec<u64> {
 /// Check that the oldest go first, by time without a word and for want of room counted.
 #[test]
 fn bounds() {
-    let history = history(Bounds { ns: 50 * MS, bytes: 1 << 20 });
+    let kept = history(Bounds { ns: 50 * MS, bytes: 1 << 20 });
     let offset = ClockOffset::default();
     let all = |from: u64| (from..from + 8).flat_map(|n| [cycle(1, n * 10), cycle(2, n * 10 + 1)]).collect();
-    assert_eq!(history.deliver(all(1), BootNs(100 * MS), offset), 0);
-    assert_eq!(ends(&history, 1), [50, 60, 70, 80]);
-    assert_eq!(ends(&history, 2), [51, 61, 71, 81]);
-    let small = super::tests::history(Bounds { ns: u64::MAX, bytes: 4 * 300 });
+    assert_eq!(kept.deliver(all(1), BootNs(100 * MS), offset), 0);
+    assert_eq!(ends(&kept, 1), [50, 60, 70, 80]);
+    assert_eq!(ends(&kept, 2), [51, 61, 71, 81]);
+    let small = history(Bounds { ns: u64::MAX, bytes: 4 * 300 });
     assert!(small.deliver(all(1), BootNs(100 * MS), offset) >= 12);
     assert_eq!(ends(&small, 2).last(), Some(&81));
 }

@@ -9,6 +9,7 @@ mod intervals;
 pub mod memory_limiter;
 pub mod resource;
 pub mod resource_detection;
+pub mod sched_enrich;
 pub mod sched_metrics;
 pub mod sched_spans;
 
@@ -23,6 +24,7 @@ pub const FACTORIES: &[&ProcessorFactory] = &[
     &memory_limiter::FACTORY,
     &resource::FACTORY,
     &resource_detection::FACTORY,
+    &sched_enrich::FACTORY,
     &sched_metrics::FACTORY,
     &sched_spans::FACTORY,
 ];

@@ -118,7 +118,7 @@ fn judge(spans: &[Span]) -> Result<()> {
 }
 
 /// How much of a request is told, and its length, ns; fails where intervals overlap.
-fn covers(request: &Span, trace: &[&Span]) -> Result<(u64, u64)> {
+pub(crate) fn covers(request: &Span, trace: &[&Span]) -> Result<(u64, u64)> {
     let mut parts: Vec<(u64, u64)> = trace
         .iter()
         .filter(|span| span.name.starts_with("sched."))
@@ -128,7 +128,7 @@ fn covers(request: &Span, trace: &[&Span]) -> Result<(u64, u64)> {
     parts.sort_unstable();
     let (mut told, mut at) = (0, 0);
     for (start, end) in parts {
-        ensure!(start + GRAIN_NS >= at, "intervals overlap in trace {}", request.trace_id);
+        ensure!(start + GRAIN_NS >= at, "intervals overlap at {start} by {} ns: {trace:#?}", at - start);
         told += end - start.max(at);
         at = end;
     }

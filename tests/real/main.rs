@@ -10,6 +10,7 @@ mod attached;
 mod churn;
 mod config_agrees;
 mod demo;
+mod enriched;
 mod faults;
 mod kernels;
 mod kubernetes;
@@ -41,6 +42,11 @@ const TESTS: &[Test] = &[
         attached::a_request_tells_what_it_suffered,
     ),
     ("churn::brief_containers_are_named", &[Root, Btf], churn::brief_containers_are_named),
+    (
+        "enriched::a_request_that_passes_through_is_told",
+        &[Root, Btf, Podman, Jaeger],
+        enriched::a_request_that_passes_through_is_told,
+    ),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),

@@ -28,10 +28,6 @@ pub struct SchedSpansSettings {
     pub max_spans_per_trace: usize,
     /// Where parents come from, in this order; empty: standalone only.
     pub attach: Vec<Attach>,
-    /// How long all cycles of a process that sends spans are kept, for `attach: otlp`.
-    pub history: Period,
-    /// Bound of that, all processes together.
-    pub history_bytes: usize,
     /// Key of the id hashes; empty: derived from the machine id.
     pub id_key: Opaque,
     /// Span links from a wait to its culprit's run.
@@ -46,8 +42,6 @@ impl Default for SchedSpansSettings {
             window: Period::secs(10),
             max_spans_per_trace: 2000,
             attach: vec![Attach::ThreadContext],
-            history: Period::secs(30),
-            history_bytes: 64 << 20,
             id_key: Opaque::default(),
             links: false,
             min_duration: Period::default(),
@@ -60,7 +54,12 @@ impl Section for SchedSpansSettings {
         if self.window < Period::secs(1) || self.window > Period::secs(60) {
             at.problem("window", format!("{} is out of range; 1s to 60s is allowed", self.window));
         }
-        if self.attach.iter().any(|way| *way != Attach::ThreadContext) {
+        if self.attach.contains(&Attach::Otlp) {
+            at.problem(
+                "attach",
+                "spans that pass through `otlp` are the work of the processor `sched_enrich`, in their own pipeline",
+            );
+        } else if self.attach.iter().any(|way| *way != Attach::ThreadContext) {
             at.problem("attach", "only `thread_context` is built so far; [] is standalone only");
         }
         if self.links {
