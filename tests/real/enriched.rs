@@ -1,7 +1,7 @@
 //! Spans that pass through the agent: a service under a quota names its threads, as it knows them inside its container,
 //! and its requests come to Jaeger with what those threads suffered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -108,6 +108,10 @@ fn judge(spans: &[Span], container: &str) -> Result<()> {
         throttled += usize::from(number(request, "linux.sched.throttle.time")? > 0.03);
     }
     ensure!(throttled >= REQUESTS / 2, "{throttled} of {} requests say that their quota was used up", requests.len());
+    let waits = spans.iter().filter(|span| span.name == "sched.wait" && span.seconds() > 0.001);
+    let culprits = waits.map(|span| span.attributes.get("linux.sched.culprit.container.name"));
+    let culprits: BTreeSet<String> = culprits.flatten().map(ToString::to_string).collect();
+    println!("  who had the CPU in waits over 1 ms: {culprits:?}");
     println!("  {} requests, {throttled} of them throttled, every interval under its span", requests.len());
     Ok(())
 }

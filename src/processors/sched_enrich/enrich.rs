@@ -10,6 +10,7 @@ use super::given::{Given, Thread};
 use super::innermost::own_parts;
 use super::missed::Counts;
 use super::settings::SchedEnrichSettings;
+use super::subject::W3C_FLAGS;
 use super::told::{self, Stretch, Told};
 use super::who::Who;
 use crate::history::History;
@@ -147,7 +148,7 @@ impl Enricher<'_> {
         let trace = parent.trace_id.as_slice().try_into().ok()?;
         let id = parent.span_id.as_slice().try_into().ok()?;
         let mut span = self.writer.interval((trace, id), tid, piece, names, offset);
-        span.flags = parent.flags;
+        span.flags = parent.flags & W3C_FLAGS;
         span.attributes.push(attribute("linux.sched.context.source", ContextSource::Otlp.name()));
         Some(span)
     }

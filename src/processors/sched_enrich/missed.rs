@@ -18,11 +18,13 @@ pub(super) enum Missed {
     NoReceiver,
     /// No process of this host has that id, as it sees itself.
     UnknownProcess,
+    /// Its process has no thread of that id, as it sees itself.
+    UnknownThread,
     /// It ended before its process was watched.
     BeforeWatch,
     /// Too many processes are watched.
     TooManyProcesses,
-    /// Of its time nothing is known: no such thread, or it is too long ago, or nothing has come so far.
+    /// Of its time nothing is known: it is too long ago, or nothing has come so far.
     NotTold,
     /// The thread that it names did not run when it began, or when it ended.
     OtherThread,
@@ -31,13 +33,14 @@ pub(super) enum Missed {
 }
 
 impl Missed {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::NoProcess, "no_process_id"),
         (Self::NoThread, "no_thread_id"),
         (Self::NotSampled, "not_sampled"),
         (Self::NoTime, "no_time"),
         (Self::NoReceiver, "no_receiver"),
         (Self::UnknownProcess, "unknown_process"),
+        (Self::UnknownThread, "unknown_thread"),
         (Self::BeforeWatch, "before_watch"),
         (Self::TooManyProcesses, "too_many_processes"),
         (Self::NotTold, "not_told"),

@@ -121,11 +121,14 @@ impl SchedEnrich {
 
     fn place(&mut self, subject: Subject, container: Option<&str>, now: Instant) -> Result<Placed, Missed> {
         let measure = self.measure.as_mut().ok_or(Missed::NoReceiver)?;
-        let found = measure.processes.find(subject.pid, subject.tid, container, now);
-        let (process, tid) = found.ok_or(Missed::UnknownProcess)?;
+        let (process, tid) = measure.processes.find(subject.pid, subject.tid, container, now)?;
         let (to, offset) = self.history.boot(subject.end);
         let stretch = Stretch { from: self.history.boot(subject.start).0, to };
         match self.history.ask(process) {
+            // a request that could never be told would be held in vain
+            _ if self.history.last_end(process, tid).is_none() && !measure.processes.has_thread(process, tid) => {
+                Err(Missed::UnknownThread)
+            }
             Asked::Full => Err(Missed::TooManyProcesses),
             Asked::Since(since) if since < to => Ok(Placed { at: (0, 0, 0), process, tid, stretch, offset }),
             Asked::Soon | Asked::Since(_) => Err(Missed::BeforeWatch),

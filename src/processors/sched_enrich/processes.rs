@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::missed::Missed;
 use crate::host::{FIRST_PID_NAMESPACE, NS_PER_TICK};
 use crate::model::{BootNs, ProcessKey};
 
@@ -58,14 +59,17 @@ impl Processes {
     }
 
     /// The process, and the host's id of its thread.
+    ///
+    /// # Errors
+    /// There is no such process or thread, or it cannot be told which one is meant.
     pub(super) fn find(
         &mut self,
         pid: u32,
         tid: u32,
         container: Option<&str>,
         now: Instant,
-    ) -> Option<(ProcessKey, u32)> {
-        let proc = self.proc.clone()?;
+    ) -> Result<(ProcessKey, u32), Missed> {
+        let proc = self.proc.clone().ok_or(Missed::UnknownProcess)?;
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
@@ -74,8 +78,13 @@ impl Processes {
             let may_search = self.searched.is_none_or(|at| now.saturating_duration_since(at) >= SEARCH_AGAIN);
             known.look(&proc, pid, container, now, may_search.then_some(&mut self.searched));
         }
-        let found = known.found.as_mut()?;
-        Some((found.process, found.thread(&proc, tid, now)?))
+        let found = known.found.as_mut().ok_or(Missed::UnknownProcess)?;
+        found.thread(&proc, tid, now).map(|tid| (found.process, tid)).ok_or(Missed::UnknownThread)
+    }
+
+    /// Whether a thread is there now.
+    pub(super) fn has_thread(&self, process: ProcessKey, tid: u32) -> bool {
+        self.proc.as_ref().is_some_and(|proc| proc.join(format!("{}/task/{tid}", process.pid)).exists())
     }
 }
 
@@ -183,7 +192,8 @@ mod tests {
         let (pid, now) = (std::process::id(), Instant::now());
         let (process, tid) = processes.find(pid, pid, None, now).unwrap();
         assert_eq!((process.pid, tid), (pid, pid));
-        assert!(processes.find(4_000_000_000, 1, None, now).is_none());
-        assert!(processes.find(pid, pid, Some("ff44c7a161a2b64a2c2e342fa1364dd1"), now).is_none());
+        assert_eq!(processes.find(4_000_000_000, 1, None, now), Err(Missed::UnknownProcess));
+        assert!(processes.has_thread(process, pid) && !processes.has_thread(process, 1));
+        assert!(processes.find(pid, pid, Some("ff44c7a161a2b64a2c2e342fa1364dd1"), now).is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::missed::Missed;
 use crate::model::WallNs;
 
 /// Flags of an OTLP span: the W3C byte, of which bit 0 is `sampled`.
-const W3C_FLAGS: u32 = 0xff;
+pub(super) const W3C_FLAGS: u32 = 0xff;
 
 /// A span's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
