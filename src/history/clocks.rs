@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 
 use crate::model::{BootNs, ClockOffset, WallNs};
 
+/// Readings of one offset differ by less.
+const NOISE_NS: u64 = 10_000;
+
 /// The offsets of the last while.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
@@ -15,7 +18,8 @@ pub(super) struct Clocks {
 impl Clocks {
     /// The offset as of now; those that ended before `oldest` are forgotten.
     pub(super) fn learn(&mut self, now: BootNs, offset: ClockOffset, oldest: BootNs) {
-        if self.known.back().is_none_or(|(_, known)| *known != offset) {
+        let moved = |known: &ClockOffset| known.wall_minus_boot_ns.abs_diff(offset.wall_minus_boot_ns) > NOISE_NS;
+        if self.known.back().is_none_or(|(_, known)| moved(known)) {
             self.known.push_back((now, offset));
         }
         while self.known.get(1).is_some_and(|(since, _)| *since < oldest) {

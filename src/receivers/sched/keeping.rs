@@ -2,9 +2,10 @@
 //! asked about, and hands their cycles over. Cycles that nobody else selected go no further.
 
 use super::assemble::Assembled;
+use super::clock;
 use super::driver::Driver;
 use crate::history::{Change, History};
-use crate::model::{BootNs, ClockOffset, Cycle, Reasons};
+use crate::model::{BootNs, Cycle, Reasons};
 
 /// The reader's part; does nothing where nobody asks.
 pub(super) struct Keeping(Option<History>);
@@ -24,20 +25,17 @@ impl Keeping {
     }
 
     /// One step: `until` is the time before the drain, up to which all has been drained.
-    pub(super) fn step(
-        &self,
-        driver: &Driver<'_>,
-        assembled: &mut Assembled,
-        until: BootNs,
-        offset: ClockOffset,
-    ) -> NotKept {
+    pub(super) fn step(&self, driver: &Driver<'_>, assembled: &mut Assembled, until: BootNs) -> NotKept {
         let mut not_kept = NotKept::default();
         let Some(history) = &self.0 else { return not_kept };
+        // applications stamp by the wall clock as it is now: one that is set must not move their spans for as long as
+        // windows keep their offset
+        let offset = clock::wall_offset();
         not_kept.cycles = history.deliver(take(&mut assembled.cycles), until, offset);
         for change in history.changes() {
             match change {
                 Change::Watch(process) if driver.watch(process) => {
-                    history.began(process.pid, super::clock::boot_now());
+                    history.began(process.pid, clock::boot_now());
                     tracing::debug!("sched: every cycle of process {} is kept", process.pid);
                 }
                 Change::Watch(_) => not_kept.processes += 1,

@@ -138,7 +138,7 @@ impl Reader {
             self.cgroup_events(driver, &assembled);
             self.chosen.narrow(&mut assembled, &self.paths);
             self.contexts.step(driver, &assembled.processes);
-            let not_kept = self.keeping.step(driver, &mut assembled, until, self.offset);
+            let not_kept = self.keeping.step(driver, &mut assembled, until);
             self.lose(LossReason::HistoryFull, not_kept.cycles);
             self.lose(LossReason::MapFull, not_kept.processes);
             if assembled.moved {
