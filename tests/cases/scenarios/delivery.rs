@@ -77,8 +77,11 @@ pub(super) fn away(_: &Value) -> Result<()> {
 
     let endpoint = Endpoint::start(&address.to_string(), Duration::ZERO)?;
     agent.waits("data after the end of the outage", 10, || Ok((endpoint.spans() > 0).then_some(())))?;
-    application.send(100)?;
-    sent += 100;
+    // the queue may be full until what waited has gone
+    agent.waits("room in the queue", 10, || {
+        sent += 100;
+        Ok(application.send(100).ok())
+    })?;
     agent.waits("all to be accounted for", 10, || {
         let lost = lost(&agent, "enqueue")? + lost(&agent, "send")?;
         Ok((endpoint.spans() as f64 + lost >= f64::from(sent)).then_some(()))
