@@ -199,7 +199,7 @@ fn two_capabilities_suffice() -> Result<()> {
 fn kernel_has_no_btf() -> Result<()> {
     let (_folder, path) = file(GOOD.as_bytes())?;
     let hidden = "mount --make-rprivate / && mount -t tmpfs none /sys/kernel/btf && \
-        { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing 2>/dev/null; exec \"$0\" \"$@\"; }";
+        { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing /sys/kernel/debug 2>/dev/null; exec \"$0\" \"$@\"; }";
     let wrapper = ["unshare", "-m", "sh", "-c", hidden];
     run(Path::new(BINARY), &wrapper, &["--config", &path])?.is(1, &["sched", "BTF", "mount -t tracefs"])
 }
@@ -215,7 +215,7 @@ fn text_takes_the_place_of_bpf() -> Result<()> {
 
 fn tracefs_is_not_mounted() -> Result<()> {
     let (_folder, path) = file(GOOD.as_bytes())?;
-    let bare = "mount --make-rprivate / && { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing 2>/dev/null; exec \"$0\" \"$@\"; }";
+    let bare = "mount --make-rprivate / && { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing /sys/kernel/debug 2>/dev/null; exec \"$0\" \"$@\"; }";
     run_until_said(&["unshare", "-m", "sh", "-c", bare], BINARY, &path, &[])?.is(0, &["stopped"])
 }
 

@@ -76,6 +76,9 @@ pub(crate) fn service() -> Result<PathBuf> {
     let target = own.ancestors().nth(2).context("a test binary lies in target/*/deps")?;
     let service = target.join("examples/traced_service");
     ensure!(service.exists(), "{} is missing: cargo build --example traced_service", service.display());
+    let symbols = std::process::Command::new("nm").arg("-D").arg(&service).output()?;
+    let shown = String::from_utf8_lossy(&symbols.stdout).contains("otel_thread_ctx_v1");
+    ensure!(shown, "{} does not show its thread contexts: a stale build script?", service.display());
     Ok(service)
 }
 
