@@ -26,7 +26,7 @@
 //! | 1 pure | `host` | nothing of ours |
 //! | 1 pure | `timeline` | `model` |
 //! | 1 pure | `trace_text` | `model`, `timeline` |
-//! | 1 pure | `history` | `model` |
+//! | 1 pure | `history` | `model`, `host` |
 //! | 2 | `record` | `model`, `timeline`, `trace_text` |
 //! | 2 | `process_context` | `model` |
 //! | 2 | `pipeline` | `model`, `config`, `telemetry`, `history` |

@@ -4,14 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::clocks::Clocks;
+use crate::host::NS_PER_TICK;
 use crate::model::{BootNs, CgroupKey, ClockOffset, Culprit, Cycle, HostFacts, Owner, ProcessKey, WallNs};
 
 /// Processes that are watched at a time (`WATCHED` of `bpf/sched.h`).
 const WATCHED_MAX: usize = 4096;
 /// A process that sends no spans for so long is no longer watched, ns.
 const IDLE_NS: u64 = 300_000_000_000;
-/// `/proc` tells starts in ticks, the kernel side in ns.
-const TICK_NS: u64 = 10_000_000;
 /// Cgroups whose owner is remembered; over it all are learnt anew.
 const OWNERS_MAX: usize = 20_000;
 
@@ -70,8 +69,9 @@ pub(super) struct Store {
     owners: HashMap<CgroupKey, Option<Arc<Owner>>>,
 }
 
+/// `/proc` tells starts in ticks, the kernel side in ns.
 fn same_start(one: BootNs, other: BootNs) -> bool {
-    one.0.abs_diff(other.0) <= TICK_NS
+    one.0.abs_diff(other.0) <= NS_PER_TICK
 }
 
 /// What a cycle takes, names of culprits and its place in the queues included.

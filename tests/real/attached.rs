@@ -2,6 +2,7 @@
 //! Jaeger as its reader sees it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use anyhow::{Context, Result, ensure};
 
 use crate::program::eventually;
 use crate::support::agent::Agent;
-use crate::support::container::Podman;
+use crate::support::container::{Container, Podman};
 use crate::support::jaeger::Jaeger;
 use crate::support::span::Span;
 use crate::support::{folder, http};
 
 /// Requests that are asked for; each wants 60 ms of a fifth of a CPU and sleeps 12 ms between.
-const REQUESTS: usize = 8;
+pub(crate) const REQUESTS: usize = 8;
 /// Jaeger's times are whole microseconds.
 const GRAIN_NS: u64 = 2_000;
 
@@ -31,22 +32,8 @@ pub(crate) fn a_request_tells_what_it_suffered() -> Result<()> {
         port.port(),
         jaeger.grpc
     );
-    let service = service()?;
-    let mount = format!("{}:/traced_service:ro", service.display());
-    let mut options = vec!["--network=host", "-v", &mount];
-    // its shared libraries are the host's
-    for library in ["/lib:/lib:ro", "/lib64:/lib64:ro", "/usr/lib:/usr/lib:ro"] {
-        options.extend(["-v", library]);
-    }
-    let container = podman.run("shop", 0.2, &script, &options)?;
-    eventually("an answer of the service", Duration::from_secs(20), || {
-        Ok(http::ask(port, "GET", "/checkout?cpu_ms=2&sleep_ms=1", "").ok())
-    })?;
     // found at its first cycles, at the latest with the second look
-    std::thread::sleep(Duration::from_secs(2));
-    for _ in 0..REQUESTS {
-        http::ask(port, "GET", "/checkout?cpu_ms=60&sleep_ms=12", "")?;
-    }
+    let container = serve_requests(&mut podman, port, &script, &[])?;
     std::thread::sleep(Duration::from_secs(2));
     let counters = http::ask(page, "GET", "/metrics", "")?;
     let lost: Vec<&str> = counters.lines().filter(|line| line.contains("_lost{")).collect();
@@ -54,6 +41,28 @@ pub(crate) fn a_request_tells_what_it_suffered() -> Result<()> {
     let spans = jaeger.spans("shop-web")?;
     podman.remove(&container)?;
     judge(&spans).with_context(|| format!("the agent said:\n{}\n{}", agent.output(), lost.join("\n")))
+}
+
+/// Runs the example in a container of a fifth of a CPU, waits until it answers and may be known, and asks for
+/// [`REQUESTS`].
+pub(crate) fn serve_requests(podman: &mut Podman, port: SocketAddr, script: &str, more: &[&str]) -> Result<Container> {
+    let service = service()?;
+    let mount = format!("{}:/traced_service:ro", service.display());
+    let mut options = vec!["--network=host", "-v", &mount];
+    // its shared libraries are the host's
+    for library in ["/lib:/lib:ro", "/lib64:/lib64:ro", "/usr/lib:/usr/lib:ro"] {
+        options.extend(["-v", library]);
+    }
+    options.extend(more);
+    let container = podman.run("shop", 0.2, script, &options)?;
+    eventually("an answer of the service", Duration::from_secs(20), || {
+        Ok(http::ask(port, "GET", "/checkout?cpu_ms=2&sleep_ms=1", "").ok())
+    })?;
+    std::thread::sleep(Duration::from_secs(2));
+    for _ in 0..REQUESTS {
+        http::ask(port, "GET", "/checkout?cpu_ms=60&sleep_ms=12", "")?;
+    }
+    Ok(container)
 }
 
 fn to_jaeger(jaeger: &Jaeger, page: u16) -> String {

@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::attached::{covers, service};
-use crate::program::eventually;
+use crate::attached::{REQUESTS, covers, serve_requests};
 use crate::support::agent::Agent;
 use crate::support::container::Podman;
 use crate::support::jaeger::Jaeger;
 use crate::support::span::Span;
 use crate::support::{folder, http};
-
-/// Requests that are asked for; each wants 60 ms of a fifth of a CPU and sleeps 12 ms between.
-const REQUESTS: usize = 8;
 
 pub(crate) fn a_request_that_passes_through_is_told() -> Result<()> {
     let folder = folder()?;
@@ -30,23 +26,9 @@ pub(crate) fn a_request_that_passes_through_is_told() -> Result<()> {
          PORT={} OTEL_EXPORTER_OTLP_ENDPOINT=http://{entry} OTEL_BSP_SCHEDULE_DELAY=500 exec /traced_service",
         port.port()
     );
-    let service = service()?;
-    let mount = format!("{}:/traced_service:ro", service.display());
     let id = podman.work("shop").join("id").display().to_string();
-    let mut options = vec!["--network=host", "--cidfile", &id, "-v", &mount];
-    // its shared libraries are the host's
-    for library in ["/lib:/lib:ro", "/lib64:/lib64:ro", "/usr/lib:/usr/lib:ro"] {
-        options.extend(["-v", library]);
-    }
-    let container = podman.run("shop", 0.2, &script, &options)?;
-    eventually("an answer of the service", Duration::from_secs(20), || {
-        Ok(http::ask(port, "GET", "/checkout?cpu_ms=2&sleep_ms=1", "").ok())
-    })?;
     // the first spans make it known, and are told nothing
-    std::thread::sleep(Duration::from_secs(2));
-    for _ in 0..REQUESTS {
-        http::ask(port, "GET", "/checkout?cpu_ms=60&sleep_ms=12", "")?;
-    }
+    let container = serve_requests(&mut podman, port, &script, &["--cidfile", &id])?;
     std::thread::sleep(Duration::from_secs(4));
     let counters = http::ask(page, "GET", "/metrics", "")?;
     let counted: Vec<&str> =

@@ -1,6 +1,6 @@
 //! Pure: a batch as the bytes of an OTLP request, and what an OTLP response says.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 
@@ -10,22 +10,20 @@ use crate::pipeline::{Data, Exported};
 
 /// The request of this batch, uncompressed. The three requests have one form: the resources as field 1.
 pub fn encode(data: &Data) -> Bytes {
-    if let Data::Traces(resources) = data {
-        return traces::encode(resources);
-    }
-    let mut bytes = BytesMut::with_capacity(usize::try_from(encoded_bytes(data)).unwrap_or_default());
     match data {
-        Data::Sched(_) | Data::Traces(_) => {}
-        Data::Metrics(resources) => put(resources, &mut bytes),
-        Data::Logs(resources) => put(resources, &mut bytes),
+        Data::Sched(_) => Bytes::new(),
+        Data::Traces(resources) => traces::encode(resources),
+        Data::Metrics(resources) => by_prost(resources, encoded_bytes(data)),
+        Data::Logs(resources) => by_prost(resources, encoded_bytes(data)),
     }
-    bytes.freeze()
 }
 
-fn put<M: Message>(resources: &[M], bytes: &mut impl BufMut) {
+fn by_prost<M: Message>(resources: &[M], size: u64) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(usize::try_from(size).unwrap_or_default());
     for resource in resources {
-        prost::encoding::message::encode(1, resource, bytes);
+        prost::encoding::message::encode(1, resource, &mut bytes);
     }
+    bytes.freeze()
 }
 
 /// What a protobuf response says. The three responses have one form too: rejected count and message in field 1.

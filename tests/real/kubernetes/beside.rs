@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 
+use super::workloads::BUSY;
 use super::{has, resource};
 use crate::needs::part;
 use crate::program::{Program, eventually, free_address};
@@ -17,7 +18,6 @@ use crate::support::container::Podman;
 use crate::support::docker::Docker;
 use crate::support::jaeger::Jaeger;
 
-const BUSY: &str = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.05; done";
 /// About 50 ms.
 const BRIEF: &str = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
 
