@@ -59,6 +59,16 @@ impl Contention {
         }
     }
 
+    /// What came since the last points: where the owner's series begins anew.
+    pub(super) fn renewed(&self) -> Self {
+        let grown = |charged: &Charged| charged.ns - charged.sent;
+        let mut pending = self.pending.clone();
+        for (culprit, charged) in self.named.iter().filter(|(_, charged)| grown(charged) > 0) {
+            *pending.entry(culprit.clone()).or_default() += grown(charged);
+        }
+        Self { named: BTreeMap::new(), pending, other: Charged { ns: grown(&self.other), ..Charged::default() } }
+    }
+
     /// The points of a collection: the `top` culprits that were there first and worst, and the rest. `start` is when
     /// the owner's series began, `before` the collection before this one.
     pub(super) fn points(&mut self, top: usize, start: WallNs, before: WallNs, delta: bool) -> Vec<Point> {
@@ -119,6 +129,18 @@ mod tests {
         assert_eq!(told(&second), [("a", 1, 6), ("b", 1, 7), ("other", 1, 101)]);
         let third = contention.points(2, WallNs(1), WallNs(20), true);
         assert_eq!(told(&third), [("a", 20, 0), ("b", 20, 0), ("other", 20, 0)]);
+    }
+
+    /// Check that a series that begins anew tells what the old one had not told yet, and only that.
+    #[test]
+    fn begins_anew() {
+        let mut contention = Contention::default();
+        contention.charge(CulpritName::pseudo("a"), 5);
+        contention.points(1, WallNs(1), WallNs(1), false);
+        contention.charge(CulpritName::pseudo("a"), 2);
+        contention.charge(CulpritName::pseudo("b"), 3);
+        let mut anew = contention.renewed();
+        assert_eq!(told(&anew.points(2, WallNs(10), WallNs(10), false)), [("a", 10, 2), ("b", 10, 3)]);
     }
 
     /// Check that a culprit that is long gone makes room for one that is there.

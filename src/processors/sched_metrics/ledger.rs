@@ -1,5 +1,6 @@
 //! Pure: totals of cgroups become series of owners: cgroups of one container add up, a removed cgroup's part
-//! stays in the sum, a series ends when its owner's last cgroup is gone.
+//! stays in the sum, a series ends when its owner's last cgroup is gone. What single cycles say of an owner waits for its
+//! first totals, which come up to an interval later.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,9 +22,15 @@ pub(super) struct Series {
     origin: CgroupTotals,
     /// The totals of the last points, for delta.
     pub(super) sent: CgroupTotals,
+    pub(super) told: Told,
+    pub(super) ended: bool,
+}
+
+/// What the cycles of one owner say beyond its totals.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
     pub(super) contention: Contention,
     pub(super) exemplars: Exemplars,
-    pub(super) ended: bool,
 }
 
 impl Series {
@@ -35,8 +42,7 @@ impl Series {
             live: HashMap::new(),
             origin: CgroupTotals::default(),
             sent: CgroupTotals::default(),
-            contention: Contention::default(),
-            exemplars: Exemplars::default(),
+            told: Told::default(),
             ended: false,
         }
     }
@@ -132,6 +138,8 @@ pub(super) struct Ledger {
     pub(super) overflow: Option<Series>,
     /// Owners with a series of their own at the same time, the host's among them.
     series_max: usize,
+    /// Of owners whose first totals are still to come, by their keys; at most `series_max`.
+    early: HashMap<Arc<str>, Told>,
     /// Series that ended at this collection: the Resource changed, or the owner is gone.
     pub(super) ended: Vec<Series>,
     /// Cgroups that were put to the overflow so far.
@@ -142,7 +150,15 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Nothing yet.
     pub(super) fn new(series_max: usize) -> Self {
-        Self { series: BTreeMap::new(), overflow: None, series_max, ended: Vec::new(), overflowed: 0, last: None }
+        Self {
+            series: BTreeMap::new(),
+            overflow: None,
+            series_max,
+            early: HashMap::new(),
+            ended: Vec::new(),
+            overflowed: 0,
+            last: None,
+        }
     }
 
     /// Adds what the batch's cycles say about culprits, and keeps what is worth an exemplar.
@@ -150,13 +166,24 @@ impl Ledger {
         let told = |cycle: &&Cycle| !cycle.culprits.is_empty() || cycle.context.is_some();
         for cycle in batch.cycles.iter().filter(told) {
             let victim = batch.owners.get(&cycle.cgroup).unwrap_or(host);
-            let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cycle.cgroup));
-            let Some(series) = summed.or_else(|| self.series.get_mut(&victim.key)) else { continue };
+            let Some(told) = self.told(victim, cycle.cgroup) else { continue };
             for culprit in &cycle.culprits {
-                series.contention.charge(name(&culprit.kind, victim, batch), culprit.ns);
+                told.contention.charge(name(&culprit.kind, victim, batch), culprit.ns);
             }
-            series.exemplars.see(cycle, batch);
+            told.exemplars.see(cycle, batch);
         }
+    }
+
+    /// Where a cycle of this owner and cgroup is kept; nowhere when too many owners are new at once.
+    fn told(&mut self, owner: &Owner, cgroup: CgroupKey) -> Option<&mut Told> {
+        let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cgroup));
+        if let Some(series) = summed.or_else(|| self.series.get_mut(&owner.key)) {
+            return Some(&mut series.told);
+        }
+        if self.early.len() >= self.series_max && !self.early.contains_key(&owner.key) {
+            return None;
+        }
+        Some(self.early.entry(Arc::clone(&owner.key)).or_default())
     }
 
     /// Takes a collection.
@@ -188,6 +215,8 @@ impl Ledger {
                 series.ended = true;
             }
         }
+        // an owner without totals at this collection has none to come: late cycles of what is gone
+        self.early.clear();
         self.last = Some(now);
     }
 
@@ -207,7 +236,11 @@ impl Ledger {
             series.account(key, totals, gone);
             return;
         }
-        let series = self.series.entry(Arc::clone(&owner.key)).or_insert_with(|| Series::new(Arc::clone(owner), start));
+        let early = &mut self.early;
+        let series = self.series.entry(Arc::clone(&owner.key)).or_insert_with(|| {
+            let told = early.remove(&owner.key).unwrap_or_default();
+            Series { told, ..Series::new(Arc::clone(owner), start) }
+        });
         if series.owner.resource != owner.resource {
             // names came late: the series under the old Resource ends, one under the new begins
             let mut old = series.clone();
@@ -219,7 +252,7 @@ impl Ledger {
             series.owner = Arc::clone(owner);
             series.start = start;
             series.sent = CgroupTotals::default();
-            series.contention = Contention::default();
+            series.told.contention = series.told.contention.renewed();
             self.ended.push(old);
         }
         series.account(key, totals, gone);
@@ -237,6 +270,12 @@ impl Ledger {
     pub(super) fn sweep(&mut self) {
         self.series.retain(|_, series| !series.ended);
         self.ended.clear();
+    }
+
+    /// Whether nothing is kept of anyone.
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.series.is_empty() && self.early.is_empty()
     }
 
     /// The wall time of the last collection, or of the start.

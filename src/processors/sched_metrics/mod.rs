@@ -191,13 +191,13 @@ fn metrics_of(
     }
     let frame = Frame { settings, start, time, last: false, overflow };
     let mut metrics = encode::totals(&frame, &shown, over);
-    let (waits, throttles) = series.exemplars.take();
+    let (waits, throttles) = series.told.exemplars.take();
     if settings.exemplars {
         encode::add_exemplars(&mut metrics, &settings.full_name("wait.duration"), waits);
         encode::add_exemplars(&mut metrics, &settings.full_name("throttle.duration"), throttles);
     }
     let delta = settings.temporality == Temporality::Delta;
-    let charged = series.contention.points(settings.contention.top, series.start, before, delta);
+    let charged = series.told.contention.points(settings.contention.top, series.start, before, delta);
     let named = charged.into_iter().map(|(culprit, since, ns)| {
         let attributes = vec![
             attribute("linux.sched.culprit.container.id", culprit.id.as_ref()),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::metrics::v1::metric;
+use opentelemetry_proto::tonic::metrics::v1::{Exemplar, metric};
 
 use super::*;
 use crate::model::{
@@ -99,32 +99,28 @@ fn late_names() {
     assert_eq!(points, [(1001, 1020, None), (1010, 1020, Some(2.0))]);
 }
 
-/// Check that a slow bucket leads to the trace that suffered it, once.
-#[test]
-fn exemplars_open_a_trace() {
-    let owner = owner("c");
-    let mut metrics = processor("{}");
-    let mut histograms = |data: Data| {
-        let mut out = Outbox::default();
-        metrics.process(data, &mut out);
-        let mut found = Vec::new();
-        for data in out.drain() {
-            let Data::Metrics(resources) = data else { continue };
-            for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
-                if let (Some(metric::Data::Histogram(of)), "linux.sched.wait.duration") =
-                    (&metric.data, metric.name.as_str())
-                {
-                    found.extend(of.data_points[0].exemplars.clone());
-                }
+/// The exemplars of the container's waits after one more batch.
+fn exemplars(metrics: &mut SchedMetrics, data: Data) -> Vec<Exemplar> {
+    let mut out = Outbox::default();
+    metrics.process(data, &mut out);
+    let mut found = Vec::new();
+    for data in out.drain() {
+        let Data::Metrics(resources) = data else { continue };
+        for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
+            if let (Some(metric::Data::Histogram(of)), "linux.sched.wait.duration") =
+                (&metric.data, metric.name.as_str())
+            {
+                found.extend(of.data_points[0].exemplars.clone());
             }
         }
-        found
-    };
-    assert!(histograms(batch(10, 3, false, &owner)).is_empty());
-    let Data::Sched(mut with_cycles) = batch(20, 5, false, &owner) else { unreachable!() };
+    }
+    found
+}
+
+/// A cycle that suffered inside a request, sampled or not by `flags`.
+fn suffered(wait_ns: u64, flags: u8) -> Cycle {
     let source = ContextSource::ThreadContext;
-    let context = Context { trace_id: [7; 16], span_id: [9; 8], flags: 1, covers_run: true, source };
-    let cycle = |wait_ns, flags| Cycle {
+    Cycle {
         task: Arc::new(Task { comm: "web".into(), ..Task::default() }),
         cgroup: KEY,
         cpu: 0,
@@ -137,17 +133,47 @@ fn exemplars_open_a_trace() {
         block_ns: None,
         block_state: BlockState::Unknown,
         waker: None,
-        context: Some(Context { flags, ..context }),
+        context: Some(Context { trace_id: [7; 16], span_id: [9; 8], flags, covers_run: true, source }),
         reasons: Reasons::CONTEXT,
         culprits: Vec::new(),
-    };
+    }
+}
+
+/// Check that a slow bucket leads to the trace that suffered it, once.
+#[test]
+fn exemplars_open_a_trace() {
+    let owner = owner("c");
+    let mut metrics = processor("{}");
+    assert!(exemplars(&mut metrics, batch(10, 3, false, &owner)).is_empty());
+    let Data::Sched(mut with_cycles) = batch(20, 5, false, &owner) else { unreachable!() };
     Arc::make_mut(&mut with_cycles).cycles =
-        vec![cycle(3_000, 1), cycle(4_000, 1), cycle(4_500, 0), cycle(2_000_000, 1)];
-    let found = histograms(Data::Sched(with_cycles));
+        vec![suffered(3_000, 1), suffered(4_000, 1), suffered(4_500, 0), suffered(2_000_000, 1)];
+    let found = exemplars(&mut metrics, Data::Sched(with_cycles));
     let told: Vec<(u64, &[u8], &[u8])> = found
         .iter()
         .map(|exemplar| (exemplar.time_unix_nano, exemplar.trace_id.as_slice(), exemplar.span_id.as_slice()))
         .collect();
     assert_eq!(told, [(1015, &[7_u8; 16][..], &[9_u8; 8][..]); 2], "the longest of each bucket, sampled ones only");
-    assert!(histograms(batch(30, 6, false, &owner)).is_empty());
+    assert!(exemplars(&mut metrics, batch(30, 6, false, &owner)).is_empty());
+}
+
+/// Check that cycles which come before their owner's first totals are not forgotten, and late ones of what is gone are.
+#[test]
+fn cycles_come_before_totals() {
+    let owner = owner("c");
+    let mut metrics = processor("{}");
+    let cycles = |cycles: Vec<Cycle>| {
+        let Data::Sched(mut early) = batch(5, 1, false, &owner) else { unreachable!() };
+        let change = Arc::make_mut(&mut early);
+        (change.collection, change.cycles) = (None, cycles);
+        Data::Sched(early)
+    };
+    assert!(exemplars(&mut metrics, cycles(vec![suffered(3_000, 1)])).is_empty());
+    let found = exemplars(&mut metrics, batch(10, 3, true, &owner));
+    assert_eq!(found.len(), 1);
+    exemplars(&mut metrics, cycles(vec![suffered(3_000, 1)]));
+    let Data::Sched(mut without) = batch(20, 3, true, &owner) else { unreachable!() };
+    Arc::make_mut(&mut without).collection.as_mut().unwrap().cgroups.clear();
+    exemplars(&mut metrics, Data::Sched(without));
+    assert!(metrics.ledger.is_quiet());
 }
