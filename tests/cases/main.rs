@@ -15,6 +15,8 @@ mod area_d;
 mod area_e;
 mod scenarios;
 
+#[path = "../support/cgroup.rs"]
+mod cgroup;
 #[path = "../support/program.rs"]
 mod program;
 

@@ -3,7 +3,6 @@
 //! Times are scaled: all of area E plays in about two minutes.
 
 mod agent;
-mod cgroup;
 mod churn;
 mod delivery;
 mod endpoint;

@@ -8,8 +8,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::agent::{Agent, Config};
-use super::cgroup::{Cgroup, container_id};
 use super::endpoint::{Endpoint, Point};
+use crate::cgroup::{Cgroup, container_id};
 
 /// Starts and ends so many processes, two at a time.
 fn processes(cgroup: &Cgroup, count: usize) -> Result<()> {

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::agent::{Agent, Config};
-use super::cgroup::{Cgroup, container_id, mount};
 use super::endpoint::{Endpoint, Point};
+use crate::cgroup::{Cgroup, container_id, mount};
 
 const BUSY: &str = "while :; do :; done";
 

@@ -8,9 +8,9 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::agent::{Agent, Config};
-use super::cgroup::{Cgroup, container_id};
 use super::endpoint::Endpoint;
 use super::load;
+use crate::cgroup::{Cgroup, container_id};
 
 /// E15: the smallest ring, its reader stopped for two seconds.
 pub(super) fn full(_: &Value) -> Result<()> {

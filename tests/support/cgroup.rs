@@ -7,26 +7,26 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 
 /// A cgroup that ends with the test, its processes and the parents made for it too.
-pub(super) struct Cgroup {
-    pub(super) path: PathBuf,
+pub(crate) struct Cgroup {
+    pub(crate) path: PathBuf,
     made: Vec<PathBuf>,
     children: Vec<Child>,
 }
 
 /// Where the hierarchy with the cpu controller is mounted: v1's on hybrid hosts.
-pub(super) fn mount() -> PathBuf {
+pub(crate) fn mount() -> PathBuf {
     let v1 = Path::new("/sys/fs/cgroup/cpu");
     if v1.join("cgroup.procs").exists() { v1.to_owned() } else { "/sys/fs/cgroup".into() }
 }
 
 /// 64 hex digits that no other container has.
-pub(super) fn container_id(number: usize) -> String {
+pub(crate) fn container_id(number: usize) -> String {
     format!("{:016x}{:048x}", 0xe5ce_0000_0000_0000_u64 | u64::from(std::process::id()), number)
 }
 
 impl Cgroup {
     /// Makes `/a/b/c` below the hierarchy's root.
-    pub(super) fn make(path: &str) -> Result<Self> {
+    pub(crate) fn make(path: &str) -> Result<Self> {
         let mut made = Vec::new();
         let mut at = mount();
         for component in path.trim_matches('/').split('/') {
@@ -40,12 +40,12 @@ impl Cgroup {
     }
 
     /// A docker container's cgroup.
-    pub(super) fn docker(id: &str) -> Result<Self> {
+    pub(crate) fn docker(id: &str) -> Result<Self> {
         Self::make(&format!("/docker/{id}"))
     }
 
     /// A program that begins inside.
-    pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("sh");
         let enter = "echo 0 > \"$0/cgroup.procs\" && exec \"$@\"";
         command.args(["-c", enter]).arg(&self.path).arg(program).args(arguments).stdin(Stdio::null());
@@ -53,7 +53,7 @@ impl Cgroup {
     }
 
     /// Starts a shell script inside; its process' pid.
-    pub(super) fn run(&mut self, script: &str) -> Result<u32> {
+    pub(crate) fn run(&mut self, script: &str) -> Result<u32> {
         let child = self.command("sh", &["-c", script]).stdout(Stdio::null()).spawn()?;
         let pid = child.id();
         self.children.push(child);
@@ -61,7 +61,7 @@ impl Cgroup {
     }
 
     /// Runs the shell that enters it, and no more.
-    pub(super) fn visit(&self) -> Result<()> {
+    pub(crate) fn visit(&self) -> Result<()> {
         let enter = format!("echo 0 > {}/cgroup.procs", self.path.display());
         let status = Command::new("sh").args(["-c", &enter]).stdin(Stdio::null()).status()?;
         anyhow::ensure!(status.success(), "{enter}: {status}");
@@ -69,7 +69,7 @@ impl Cgroup {
     }
 
     /// Runs a shell script inside to its end.
-    pub(super) fn run_to_end(&self, script: &str) -> Result<()> {
+    pub(crate) fn run_to_end(&self, script: &str) -> Result<()> {
         let status = self.command("sh", &["-c", script]).status()?;
         anyhow::ensure!(status.success(), "{script}: {status}");
         Ok(())
