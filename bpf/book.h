@@ -238,6 +238,8 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	if (!look.dead && state->cgroup_id != cgroup_id(group))
 		settle(p, state);
 	add_open(state, &look, &stay);
+	if (settings.tell_paths)
+		tell_path(state->slot, group);
 }
 
 static __always_inline void begin_collection(struct collect_args *args)

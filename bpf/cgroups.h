@@ -57,8 +57,14 @@ static __always_inline int cgroup_event(struct cgroup *group, const char *path, 
 		bytes = PATH_LEN;
 	record->path_bytes = bytes - 1;
 	u32 size = (sizeof(*record) - PATH_LEN) + bytes;
-	if (bpf_ringbuf_output(&ring, record, size & 2047, ring_flags()))
+	if (bpf_ringbuf_output(&ring, record, size & 2047, ring_flags())) {
 		__sync_fetch_and_add(&cgroup_records_lost, 1);
+		return 0;
+	}
+	u32 index = record->slot;
+	struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+	if (slot)
+		slot->path_told = 1;
 	return 0;
 }
 

@@ -77,6 +77,13 @@ struct sched_entity {
 
 struct kernfs_node {
 	u64 id;
+	struct kernfs_node *parent;
+	const char *name;
+};
+
+/* Its parent's name since 6.15. */
+struct kernfs_node___rcu {
+	struct kernfs_node *__parent;
 };
 
 struct cgroup;

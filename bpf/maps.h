@@ -163,6 +163,8 @@ struct collect_args iter_args;		/* of collect_iter, which has no arguments of it
 
 /* Path of the cgroup that is being made: under cgroup_mutex, one at a time. */
 struct cgroup_record cgroup_scratch;
+struct node_record node_scratch;	/* the collection's alone */
+u64 told_parents[PARENTS];
 
 static __always_inline struct cpu_state *this_cpu(void)
 {

@@ -13,6 +13,7 @@
 #include "maps.h"
 #include "slots.h"
 #include "throttle.h"
+#include "paths.h"
 #include "book.h"
 #include "cycle.h"
 #include "context.h"

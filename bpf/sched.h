@@ -15,6 +15,9 @@
 #define LOG_SLICES 64		/* slices remembered per CPU, a power of two */
 #define CULPRITS 8		/* distinct tasks charged per wait */
 #define PATH_LEN 1024		/* of a cgroup, longer ones are cut and flagged */
+#define NAME_LEN 256		/* of one part of a path, the kernel's NAME_MAX and a NUL */
+#define NODES 32		/* parts of a path */
+#define PARENTS 256		/* cgroups whose own path was told, remembered by the low bits of their ids */
 #define SLOT_NONE 0		/* no slot: totals fold into it */
 #define SLOT_CACHE 8
 #define FOLLOW_FILTER 8192	/* processes told apart before a lookup, a power of two */
@@ -29,6 +32,7 @@ enum record_kind {
 	RECORD_CGROUP = 5,
 	RECORD_MOVED = 6,		/* a process changed its cgroup: its other threads want a collection now */
 	RECORD_EXEC = 7,		/* a process runs another program */
+	RECORD_NODE = 8,		/* a part of the path of a cgroup that was there before us */
 };
 
 enum run_end { END_BLOCKED, END_PREEMPTED, END_THROTTLED, END_EXITED };
@@ -164,6 +168,17 @@ struct cgroup_record {
 	char path[PATH_LEN];
 };
 
+/* A cgroup's own name, and its parent's id: 0 for the hierarchy's root. `name` is sent as long as it is. */
+struct node_record {
+	unsigned char kind;
+	unsigned char pad;
+	unsigned short name_bytes;		/* the final NUL not counted */
+	unsigned int pad2;
+	unsigned long long id;
+	unsigned long long parent;
+	char name[NAME_LEN];
+};
+
 /* Totals of one cgroup, from its tasks' own counters. Added to atomically by the few places that book. */
 struct slot {
 	unsigned long long id;
@@ -188,7 +203,7 @@ struct slot {
 	unsigned int threads;
 	unsigned int starving;
 	unsigned int excluded;			/* written by user space: no spans */
-	unsigned int pad;
+	unsigned int path_told;			/* user space has its path */
 };
 
 /* What the switch program adds to, per slot and CPU: nobody else writes the line. */
@@ -289,7 +304,8 @@ struct settings {
 	unsigned char contexts;			/* threads may publish their active span */
 	unsigned char sampled_context;		/* a sampled one is a reason */
 	unsigned char history;			/* processes may be watched */
-	unsigned char pad[3];
+	unsigned char tell_paths;		/* user space sees no cgroup file system */
+	unsigned char pad[2];
 	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
 	unsigned int cpus;			/* possible CPUs */
 	unsigned int slots;

@@ -122,7 +122,9 @@ fn cgroups(seen: &Seen) -> Finding {
                 Some(mount) => Finding::ok("cgroups", format!("{version} at {}", mount.display())),
                 None => Finding::less(
                     "cgroups",
-                    format!("{version}, not mounted here: cgroups that exist already have no path"),
+                    format!(
+                        "{version}, not mounted here: paths come from the kernel, quotas and pressure are not told"
+                    ),
                     "mount the host's /sys/fs/cgroup into the agent's container",
                 ),
             }

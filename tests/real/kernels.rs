@@ -84,10 +84,44 @@ pub(crate) fn the_oldest_is_measured_by_text() -> Result<()> {
     close("running of a unit by text (its cpu.stat)", running, usage, 0.05, 0.02)
 }
 
-/// Running seconds of a systemd unit.
-fn running_of(metrics: &Value, unit: &str) -> Option<f64> {
+/// Pure v2, the oldest and the newest way of the kernel's own paths: containers under systemd's and under the kubelet's
+/// names are told where no cgroup file system can be seen.
+pub(crate) fn hidden_containers_are_named() -> Result<()> {
+    let folder = folder()?;
+    let program = stripped(folder.path())?;
+    let id = "9b1c0a4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcdef01";
+    let pod =
+        "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod4f1c0d6e_2b7a_4d52_9c55_0a6b1c2d3e4f.slice";
+    let paths =
+        [format!("system.slice/docker-{id}.scope"), format!("{pod}/cri-containerd-{}.scope", id.replace('9', "8"))];
+    let config = "{receivers: {sched: {collection_interval: 1s, scope: host}}, processors: {container: {runtimes: [], \
+        kubernetes: {source: none}}, sched_metrics: {}}, exporters: {file: {path: /tmp/out}}, service: {pipelines: \
+        {metrics: {receivers: [sched], processors: [container, sched_metrics], exporters: [file]}}}}";
+    let command = format!(
+        "for path in {}; do mkdir -p /sys/fs/cgroup/$path; sh -c 'echo 0 >/sys/fs/cgroup/'$path'/cgroup.procs; \
+         while :; do :; done' & done; sleep 0.3; umount /sys/fs/cgroup\n\
+         schedscope --config 'yaml:{config}' >/tmp/log 2>&1 & agent=$!\n\
+         until grep -q 'is ready' /tmp/log; do sleep 0.1; kill -0 $agent || {{ cat /tmp/log; exit 1; }}; done\n\
+         sleep 2; kill -INT $agent; wait $agent; echo; tail -n 1 /tmp/out",
+        paths.join(" ")
+    );
+    for kernel in [&SHORT[1], &SHORT[3]] {
+        let text = told(&boot(&program, kernel, &command)?);
+        let metrics: Value = serde_json::from_str(text.trim_end().lines().next_back().unwrap_or_default())
+            .with_context(|| text.clone())?;
+        for id in [id.to_owned(), id.replace('9', "8")] {
+            let running = running_of(&metrics, &id).with_context(|| format!("{}: {id}: {text}", kernel.name()))?;
+            println!("  {}: {}… ran {running:.3} s", kernel.name(), &id[..12]);
+        }
+        ensure!(text.contains("4f1c0d6e-2b7a-4d52-9c55-0a6b1c2d3e4f"), "the pod is not told: {text}");
+    }
+    Ok(())
+}
+
+/// Running seconds of a systemd unit, or of a container.
+fn running_of(metrics: &Value, owner: &str) -> Option<f64> {
     let resources = metrics["resourceMetrics"].as_array()?;
-    let resource = resources.iter().find(|resource| resource["resource"].to_string().contains(unit))?;
+    let resource = resources.iter().find(|resource| resource["resource"].to_string().contains(owner))?;
     let metrics = resource["scopeMetrics"].as_array()?.iter().flat_map(|scope| scope["metrics"].as_array());
     let time = metrics.flatten().find(|metric| metric["name"] == "linux.sched.time")?;
     let points = time["sum"]["dataPoints"].as_array()?;

@@ -19,8 +19,12 @@ mod quota;
 mod recording;
 mod schema;
 mod short_lived;
+mod sidecar;
 mod support;
 
+#[allow(dead_code, reason = "the scenarios of the cases use the rest")]
+#[path = "../support/cgroup.rs"]
+mod cgroup;
 #[path = "../support/needs.rs"]
 mod needs;
 #[path = "../support/program.rs"]
@@ -49,6 +53,7 @@ const TESTS: &[Test] = &[
     ),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
+    ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
@@ -71,6 +76,7 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Kubernetes, Docker, Podman, Collector, Jaeger],
         kubernetes::pods_are_named,
     ),
+    ("sidecar::sees_its_pod_from_inside", &[Root, Btf], sidecar::sees_its_pod_from_inside),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

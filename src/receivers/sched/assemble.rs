@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::QueueClock;
-use super::wire::{self, CgroupRecord, ContextEntry, CycleRecord, Record, TaskRecord, WhoEntry};
+use super::wire::{self, CgroupRecord, ContextEntry, CycleRecord, NodeRecord, Record, TaskRecord, WhoEntry};
 use crate::model::{
     BlockState, BootNs, CgroupKey, Context, ContextSource, Culprit, CulpritKind, Cycle, LossReason, Losses, ProcessKey,
     Reasons, RunEnd, Task, Waker,
@@ -23,6 +23,7 @@ pub(super) struct Assembler {
     clock: QueueClock,
     cycles: Vec<Cycle>,
     cgroup_events: Vec<CgroupRecord>,
+    nodes: Vec<NodeRecord>,
     named: HashSet<CgroupKey>,
     losses: Losses,
     moved: bool,
@@ -38,6 +39,8 @@ pub(super) struct Assembled {
     pub named: HashSet<CgroupKey>,
     /// Cgroups that came and went.
     pub cgroup_events: Vec<CgroupRecord>,
+    /// Parts of paths of cgroups that were there before us.
+    pub nodes: Vec<NodeRecord>,
     /// Records that could not be used.
     pub losses: Losses,
     /// A process changed its cgroup.
@@ -57,6 +60,7 @@ impl Assembler {
             }
             Some(Record::Clock { clock, boot, .. }) => self.clock.sample(clock, boot),
             Some(Record::Cgroup(record)) => self.cgroup_events.push(record),
+            Some(Record::Node(record)) => self.nodes.push(record),
             Some(Record::Moved) => self.moved = true,
             Some(Record::Exec { tgid, leader_start_boot }) => {
                 self.processes.insert(ProcessKey { pid: tgid, start: BootNs(leader_start_boot) });
@@ -65,12 +69,18 @@ impl Assembler {
         }
     }
 
+    /// Takes the parts of paths alone.
+    pub(super) fn take_nodes(&mut self) -> Vec<NodeRecord> {
+        std::mem::take(&mut self.nodes)
+    }
+
     /// Takes what there is.
     pub(super) fn take(&mut self) -> Assembled {
         Assembled {
             cycles: std::mem::take(&mut self.cycles),
             named: std::mem::take(&mut self.named),
             cgroup_events: std::mem::take(&mut self.cgroup_events),
+            nodes: std::mem::take(&mut self.nodes),
             losses: std::mem::take(&mut self.losses),
             moved: std::mem::take(&mut self.moved),
             processes: std::mem::take(&mut self.processes),

@@ -1,4 +1,5 @@
-//! Paths of cgroups by their kernel id: a walk at start, then the kernel's own word for each that is made.
+//! Paths of cgroups by their kernel id: a walk at start, or the kernel's word where there is nothing to walk, then the
+//! kernel's own word for each that is made.
 //!
 //! Refuses to know: what a path means.
 
@@ -9,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use super::wire::NodeRecord;
 
 /// Paths kept; more cgroups than slots exist can be named, so that culprits have names too.
 const PATHS_MAX: usize = 200_000;
@@ -52,6 +55,16 @@ impl Hierarchy {
         let namespace = fs::read_link("/proc/self/ns/cgroup");
         let is_namespaced = namespace.is_ok_and(|namespace| namespace.as_os_str() != INITIAL_CGROUP_NAMESPACE);
         Ok(Self::decide(&controllers, &own, &mounts, is_namespaced))
+    }
+
+    /// The id of our own cgroup, in a cgroup namespace that has its part mounted.
+    pub(super) fn own_id(&self) -> Option<u64> {
+        fs::metadata(self.own_part.as_ref()?).map(|metadata| metadata.ino()).ok()
+    }
+
+    /// The host's cgroups cannot be walked from here, or only a part of them.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.mount.as_ref().is_none_or(|mount| !mount.below.is_empty())
     }
 
     fn decide(controllers: &str, own: &str, mounts: &str, is_namespaced: bool) -> Self {
@@ -150,6 +163,26 @@ impl CgroupPaths {
         self.paths.keys().copied()
     }
 
+    /// Learns paths from their parts; true where there were any. They come as ways up, each to the root or to a part of
+    /// an earlier way.
+    pub(super) fn compose(&mut self, nodes: &[NodeRecord]) -> bool {
+        let ways = nodes.chunk_by(|part, next| part.parent == next.id);
+        for node in ways.flat_map(|way| way.iter().rev()) {
+            let name = String::from_utf8_lossy(&node.name);
+            let path = match self.paths.get(&node.parent).map(AsRef::as_ref) {
+                _ if node.parent == 0 => Some("/".into()),
+                Some("/") => Some(format!("/{name}")),
+                Some(above) => Some(format!("{above}/{name}")),
+                // its own was lost for want of room; it comes again
+                None => None,
+            };
+            if let Some(path) = path {
+                self.learn(node.id, path.into());
+            }
+        }
+        !nodes.is_empty()
+    }
+
     /// Forgets one.
     pub(super) fn forget(&mut self, id: u64) {
         self.paths.remove(&id);
@@ -188,6 +221,20 @@ mod tests {
 
     fn at(point: &str, below: &str) -> Option<Mount> {
         Some(Mount { point: point.into(), below: below.to_owned() })
+    }
+
+    /// Check that parts make paths in the order in which the kernel sends them, also over two drains.
+    #[test]
+    fn parts() {
+        let node = |id, parent, name: &str| NodeRecord { id, parent, name: name.as_bytes().to_vec() };
+        let mut paths = CgroupPaths::default();
+        assert!(!paths.compose(&[]));
+        assert!(paths.compose(&[node(9, 5, "b"), node(5, 1, "a"), node(1, 0, ""), node(8, 5, "d")]));
+        paths.compose(&[node(10, 5, "c"), node(12, 11, "lost")]);
+        let told = |id| paths.get(id).map(|path| path.to_string());
+        let all = [told(1), told(5), told(8), told(9), told(10)].map(Option::unwrap_or_default);
+        assert_eq!(all, ["/", "/a", "/a/d", "/a/b", "/a/c"]);
+        assert_eq!(told(12), None);
     }
 
     /// Check that a container's own part is known by its real name, the host's whole hierarchy wins over it, and

@@ -66,6 +66,7 @@ pub(super) struct Reader {
     contexts: Upkeep,
     limits: Option<LimitFiles>,
     keeping: Keeping,
+    assembler: Assembler,
 }
 
 impl Reader {
@@ -98,6 +99,7 @@ impl Reader {
             contexts,
             limits: None,
             keeping: Keeping::new(None),
+            assembler: Assembler::default(),
         }
     }
 
@@ -111,12 +113,17 @@ impl Reader {
         Self { keeping, ..self }
     }
 
+    /// With what came while it was made.
+    pub(super) fn with_early(self, assembler: Assembler) -> Self {
+        Self { assembler, ..self }
+    }
+
     /// Works until `stop`, then reads everything once more.
     ///
     /// # Errors
     /// Where the kernel side breaks while running.
     pub(super) fn run(mut self, driver: &Driver<'_>, stop: &AtomicBool) -> Result<(), DriverError> {
-        let assembler = RefCell::new(Assembler::default());
+        let assembler = RefCell::new(std::mem::take(&mut self.assembler));
         let slots = |slot: u32| slot_key(driver, slot);
         self.choose(driver);
         let ring = driver.ring(|record| assembler.borrow_mut().record(record, &slots))?;
@@ -193,6 +200,9 @@ impl Reader {
     }
 
     fn cgroup_events(&mut self, driver: &Driver<'_>, assembled: &Assembled) {
+        if self.paths.compose(&assembled.nodes) {
+            self.choose(driver);
+        }
         for event in &assembled.cgroup_events {
             let key = CgroupKey { id: event.id, serial: event.serial };
             if event.removed {
@@ -329,7 +339,7 @@ impl Reader {
     }
 }
 
-fn slot_key(driver: &Driver<'_>, slot: u32) -> CgroupKey {
+pub(super) fn slot_key(driver: &Driver<'_>, slot: u32) -> CgroupKey {
     let place = driver.slot(slot as usize);
     CgroupKey { id: place.id, serial: place.serial }
 }

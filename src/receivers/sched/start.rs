@@ -1,14 +1,17 @@
 //! From settings to a running reader thread, and back.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
+use super::assemble::Assembler;
 use super::cgroups::{CgroupPaths, Hierarchy, Mount};
 use super::chosen::Chosen;
 use super::clock;
@@ -16,7 +19,7 @@ use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
-use super::reader::{Pace, Reader};
+use super::reader::{Pace, Reader, slot_key};
 use super::settings::{Backend, SchedSettings, Selection};
 use super::totals::Measured;
 use super::tracefs::Tracefs;
@@ -135,8 +138,6 @@ fn begin<'a>(
     let root = Path::new(&settings.root_path);
     let hierarchy =
         Hierarchy::find(root).map_err(|error| DriverError::other(format!("/proc cannot be read: {error}")))?;
-    let view = View::new(settings.scope, standpoint(&hierarchy))
-        .map_err(|why| DriverError::other(format!("receivers::sched::scope: {why}")))?;
     let selection = settings.select.resolve();
     let wants = Wants { history: history.is_wanted(), ..outlet.wants() };
     let load = load(settings, &selection, &hierarchy, wants)?;
@@ -144,12 +145,12 @@ fn begin<'a>(
     let driver = Driver::start(storage, &load)?;
     driver.collect()?;
     let mut paths = CgroupPaths::default();
-    match &hierarchy.mount {
-        Some(mount) => paths.walk(mount),
-        None => tracing::warn!(
-            "sched: no cgroup hierarchy with the cpu controller is mounted here; cgroups that exist already have no path"
-        ),
+    if let Some(mount) = &hierarchy.mount {
+        paths.walk(mount);
     }
+    let early = if hierarchy.is_hidden() { told_so_far(&driver, &mut paths)? } else { Assembler::default() };
+    let view = View::new(settings.scope, standpoint(&hierarchy, &paths))
+        .map_err(|why| DriverError::other(format!("receivers::sched::scope: {why}")))?;
     let facts = host_facts(settings, &driver, since);
     tracing::info!(
         "sched: {} backend, {} CPUs, throttled time from {}, cgroup {}",
@@ -184,19 +185,31 @@ fn begin<'a>(
     let reader = Reader::new(pace, outlet, facts, paths, telemetry, chosen, contexts);
     let limits =
         hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount.point, hierarchy.v2));
-    let reader = reader.with_limits(limits).with_history(keeping);
+    let reader = reader.with_limits(limits).with_history(keeping).with_early(early);
     Ok((driver, reader))
 }
 
+/// Takes the paths that the first collection told; the other records are kept for the reader.
+fn told_so_far(driver: &Driver<'_>, paths: &mut CgroupPaths) -> Result<Assembler, DriverError> {
+    let assembler = RefCell::new(Assembler::default());
+    let slots = |slot: u32| slot_key(driver, slot);
+    driver.ring(|record| assembler.borrow_mut().record(record, &slots))?.drain(Duration::ZERO)?;
+    let mut assembler = assembler.into_inner();
+    paths.compose(&assembler.take_nodes());
+    Ok(assembler)
+}
+
 /// Where the agent itself is.
-fn standpoint(hierarchy: &Hierarchy) -> Standpoint {
+fn standpoint(hierarchy: &Hierarchy, paths: &CgroupPaths) -> Standpoint {
     let namespace = fs::read_link("/proc/self/ns/pid");
     let sees_host = namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE);
     let mut part = CgroupPaths::default();
     if let Some(point) = &hierarchy.own_part {
         part.walk(&Mount { point: point.clone(), below: String::new() });
     }
-    Standpoint { path: hierarchy.own.clone(), own: part.ids().collect(), sees_host }
+    // from inside a cgroup namespace only the kernel's own word tells where it lies
+    let told = || paths.get(hierarchy.own_id()?).map(|path| path.to_string());
+    Standpoint { path: hierarchy.own.clone().or_else(told), own: part.ids().collect(), sees_host }
 }
 
 /// Slots: one is for what has none. By CPUs where nothing is set, so that the maps stay in bounds on large hosts.
@@ -248,6 +261,7 @@ pub(super) fn load(
         cgroup_interval: interval_ns(selection.rate_per_cgroup),
         total_interval: interval_ns(selection.rate_total),
         starvation: settings.starvation.as_ns(),
+        tell_paths: u8::from(hierarchy.is_hidden()),
         wakeup_bytes: u64::from(ring_bytes / 4),
         ..KernelSettings::default()
     };

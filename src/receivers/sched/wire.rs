@@ -7,6 +7,8 @@ pub(super) const WHO_BYTES: usize = 32;
 pub(super) const CYCLE_BYTES: usize = 64;
 /// Size of a cgroup record without its path.
 pub(super) const CGROUP_BYTES: usize = 24;
+/// Size of a node record without its name.
+pub(super) const NODE_BYTES: usize = 24;
 /// Bytes of a thread's name in the kernel, its final NUL included.
 pub(super) const COMM_BYTES: usize = 16;
 
@@ -107,6 +109,17 @@ pub(super) struct CgroupRecord {
     pub path: Vec<u8>,
 }
 
+/// A part of the path of a cgroup that was there before us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NodeRecord {
+    /// kernfs id.
+    pub id: u64,
+    /// Its parent's; 0 for the hierarchy's root.
+    pub parent: u64,
+    /// Its own name.
+    pub name: Vec<u8>,
+}
+
 /// Any record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
@@ -139,6 +152,8 @@ pub(super) enum Record {
         /// Its start, boot ns.
         leader_start_boot: u64,
     },
+    /// A part of a cgroup's path.
+    Node(NodeRecord),
 }
 
 fn bytes<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
@@ -238,6 +253,14 @@ pub(super) fn decode(record: &[u8]) -> Option<Record> {
         }
         6 => Some(Record::Moved),
         7 => Some(Record::Exec { tgid: u32_at(record, 4)?, leader_start_boot: u64_at(record, 8)? }),
+        8 => {
+            let length = usize::from(u16_at(record, 2)?);
+            Some(Record::Node(NodeRecord {
+                id: u64_at(record, 8)?,
+                parent: u64_at(record, 16)?,
+                name: record.get(NODE_BYTES..NODE_BYTES + length)?.to_vec(),
+            }))
+        }
         _ => None,
     }
 }

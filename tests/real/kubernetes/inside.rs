@@ -53,7 +53,7 @@ service:
             own.display()
         ),
     )?;
-    cluster.apply(&workloads::with_sidecar(Path::new(env!("CARGO_BIN_EXE_schedscope")), &file, &own, at)?)?;
+    cluster.apply(&workloads::with_sidecar(Path::new(env!("CARGO_BIN_EXE_schedscope")), &file, at)?)?;
     let says = || cluster.kubectl(&["logs", "guarded", "-c", "agent"]).unwrap_or_default();
     let pod = &cluster.pods_with_ids("guarded", 1)?[0];
     for (name, id) in containers(pod) {

@@ -117,10 +117,8 @@ spec:
     ))
 }
 
-/// An application and the agent beside it, which see each other's processes and no others. The agent comes first, as
-/// sidecars do: from inside a container nobody can tell the paths of cgroups that were there before. It is ready when
-/// its output is there.
-pub(crate) fn with_sidecar(binary: &Path, config: &Path, output: &Path, folder: &Path) -> Result<String> {
+/// An application and the agent beside it, which begins after it; they see each other's processes and no others.
+pub(crate) fn with_sidecar(binary: &Path, config: &Path, folder: &Path) -> Result<String> {
     let (volumes, points) = mounts(binary, folder, &[])?;
     Ok(format!(
         "apiVersion: v1
@@ -132,10 +130,7 @@ spec:
   terminationGracePeriodSeconds: 0
   containers:
     - {{name: app, image: 'docker.io/library/sandbox:1', imagePullPolicy: Never, command: [/bin/sh, -c, '{BUSY}']}}
-  initContainers:
     - name: agent
-      restartPolicy: Always
-      startupProbe: {{exec: {{command: [cat, '{}']}}, periodSeconds: 1, failureThreshold: 60}}
       image: docker.io/library/sandbox:1
       imagePullPolicy: Never
       command: [/opt/agent/schedscope, --config, '{}']
@@ -147,7 +142,6 @@ spec:
       volumeMounts: [{points}]
   volumes: [{volumes}]
 ",
-        output.display(),
         config.display()
     ))
 }

@@ -29,4 +29,6 @@ const _: () = {
     assert!(offset_of!(types::cgroup_record, path_bytes) == 2 && offset_of!(types::cgroup_record, slot) == 4);
     assert!(offset_of!(types::cgroup_record, id) == 8 && offset_of!(types::cgroup_record, serial) == 16);
     assert!(offset_of!(types::cgroup_record, path) == wire::CGROUP_BYTES);
+    assert!(offset_of!(types::node_record, name_bytes) == 2 && offset_of!(types::node_record, id) == 8);
+    assert!(offset_of!(types::node_record, parent) == 16 && offset_of!(types::node_record, name) == wire::NODE_BYTES);
 };
