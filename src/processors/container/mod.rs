@@ -20,6 +20,7 @@ mod service;
 pub mod settings;
 mod sources;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ use self::processes::Processes;
 use self::settings::ContainerSettings;
 use self::sources::Sources;
 use crate::config::Body;
-use crate::model::{Owner, Resource, SchedBatch};
+use crate::model::{Owner, ProcessKey, Resource, SchedBatch};
 use crate::pipeline::factory::Built;
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 use crate::telemetry::{Meter, Telemetry};
@@ -118,9 +119,9 @@ impl Container {
     fn attribute(&mut self, batch: &mut SchedBatch, now: Instant) {
         let mut budget = Budget(READS_PER_BATCH);
         self.owners.take_news(now);
-        let mut tasks = std::collections::HashMap::new();
-        for cycle in &batch.cycles {
-            tasks.entry(cycle.cgroup).or_insert(cycle.task.process);
+        let mut tasks = HashMap::new();
+        if batch.cgroups.values().any(|facts| facts.path.is_none()) {
+            tasks.extend(batch.cycles.iter().rev().map(|cycle| (cycle.cgroup, cycle.task.process)));
         }
         for (key, facts) in &batch.cgroups {
             let task = tasks.get(key).copied();
@@ -128,20 +129,7 @@ impl Container {
                 batch.owners.insert(*key, owner);
             }
         }
-        for cycle in &batch.cycles {
-            let task = &cycle.task;
-            if cycle.context.is_some() {
-                self.processes.publishes(&task.process, now);
-            }
-            // a leader's cycle decides where threads of a process live in several cgroups
-            if batch.processes.contains_key(&task.process) && task.tid != task.process.pid {
-                continue;
-            }
-            let owner = batch.owners.get(&cycle.cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
-            let clock = (batch.offset, now);
-            let process = self.processes.resolve(task, owner, &self.files, &mut budget, clock);
-            batch.processes.insert(task.process, process);
-        }
+        self.attribute_processes(batch, &mut budget, now);
         batch.host = Some(Arc::clone(&self.host));
         if let Some(targets) = &batch.targets {
             let path = |owner: &Owner| self.owners.entry(owner).and_then(OwnerEntry::path);
@@ -153,6 +141,52 @@ impl Container {
             self.owners.sweep(now, self.ttl);
             self.processes.sweep(now, self.ttl);
         }
+    }
+
+    /// One lookup for each cycle, the rest for each process.
+    fn attribute_processes(&mut self, batch: &mut SchedBatch, budget: &mut Budget, now: Instant) {
+        let mut told: HashMap<ProcessKey, Told> = HashMap::new();
+        for cycle in &batch.cycles {
+            let task = &cycle.task;
+            let news = Told { leader: task.tid == task.process.pid, context: cycle.context.is_some() };
+            let known = told.get(&task.process).copied();
+            if known.is_some_and(|known| known.covers(news)) {
+                continue;
+            }
+            if news.context {
+                self.processes.publishes(&task.process, now);
+            }
+            let is_resolved = known.is_some();
+            let known = known.map_or(news, |known| known.with(news));
+            told.insert(task.process, known);
+            // a leader's cycle decides where threads of a process live in several cgroups
+            if is_resolved && !news.leader {
+                continue;
+            }
+            let owner = batch.owners.get(&cycle.cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
+            let clock = (batch.offset, now);
+            let process = self.processes.resolve(task, owner, &self.files, budget, clock);
+            batch.processes.insert(task.process, process);
+        }
+    }
+}
+
+/// What cycles of one process have told already.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// One was its leader's.
+    leader: bool,
+    /// One carried a context.
+    context: bool,
+}
+
+impl Told {
+    fn covers(self, news: Self) -> bool {
+        self.leader >= news.leader && self.context >= news.context
+    }
+
+    fn with(self, news: Self) -> Self {
+        Self { leader: self.leader | news.leader, context: self.context | news.context }
     }
 }
 
