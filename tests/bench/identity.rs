@@ -125,9 +125,11 @@ fn timed(processor: &mut dyn Processor, cycles: u32) -> Duration {
 fn batch(cycles: u32) -> SchedBatch {
     let path = |container: u64| format!("/docker/{container:064x}").as_str().into();
     let facts = |container| (key(container), CgroupFacts { path: Some(path(container)), gone: false });
+    let tasks: Vec<Arc<Task>> = (0..THREADS).map(task).collect();
+    let numbered = (0..cycles).zip(tasks.iter().cycle());
     SchedBatch {
         facts: Arc::new(HostFacts { root: "/nonexistent".into(), ..HostFacts::default() }),
-        cycles: (0..cycles).map(cycle).collect(),
+        cycles: numbered.map(|(number, task)| cycle(number, task)).collect(),
         cgroups: (0..CONTAINERS).map(facts).collect::<HashMap<_, _>>(),
         ..SchedBatch::default()
     }
@@ -137,14 +139,17 @@ fn key(container: u64) -> CgroupKey {
     CgroupKey { id: 100 + container, serial: 1 }
 }
 
-fn cycle(number: u32) -> Cycle {
-    let tid = 10_000 + number % THREADS;
-    let cgroup = key(u64::from(tid) % CONTAINERS);
+fn task(number: u32) -> Arc<Task> {
+    let tid = 10_000 + number;
     let process = ProcessKey { pid: tid, start: BootNs(1) };
-    let task = Task { tid, process, start: BootNs(1), comm: "web".into(), cgroup, ..Task::default() };
+    let cgroup = key(u64::from(tid) % CONTAINERS);
+    Arc::new(Task { tid, process, start: BootNs(1), comm: "web".into(), cgroup, ..Task::default() })
+}
+
+fn cycle(number: u32, task: &Arc<Task>) -> Cycle {
     Cycle {
-        task: Arc::new(task),
-        cgroup,
+        task: Arc::clone(task),
+        cgroup: task.cgroup,
         cpu: 0,
         end: BootNs(u64::from(number) * 1000),
         run_ns: 500,

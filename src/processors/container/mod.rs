@@ -145,7 +145,7 @@ impl Container {
 
     /// One lookup for each cycle, the rest for each process.
     fn attribute_processes(&mut self, batch: &mut SchedBatch, budget: &mut Budget, now: Instant) {
-        let mut told: HashMap<ProcessKey, Told> = HashMap::new();
+        let mut told: HashMap<ProcessKey, Told, foldhash::fast::RandomState> = HashMap::default();
         for cycle in &batch.cycles {
             let task = &cycle.task;
             let news = Told { leader: task.tid == task.process.pid, context: cycle.context.is_some() };
