@@ -233,9 +233,14 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 		}
 	}
 	args->tasks++;
-	book(state, &look);
 	struct cgroup *group = cgroup_of(p);
-	if (!look.dead && state->cgroup_id != cgroup_id(group))
+	bool moved = !look.dead && state->cgroup_id != cgroup_id(group);
+	/* what was waited until now is the old cgroup's, and only the rest the new one's */
+	u64 ahead = moved && look.queued && args->clock > look.queued ? args->clock - look.queued : 0;
+	look.delay += ahead;
+	book(state, &look);
+	look.ahead += ahead;
+	if (moved)
 		settle(p, state);
 	add_open(state, &look, &stay);
 	if (settings.tell_paths)

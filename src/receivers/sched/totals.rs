@@ -131,11 +131,58 @@ fn longest(place: &slot, cpus: &[slot_cpu], generation: u64) -> u64 {
     closed.max(open)
 }
 
-/// A slice that was estimated while open may come out shorter: the series waits instead of falling.
+/// From where what a series may not lose is taken: first from those that it can have been mistaken for.
+const LENDERS: [SchedState; 8] = [
+    SchedState::Waiting,
+    SchedState::Throttled,
+    SchedState::Interruptible,
+    SchedState::Other,
+    SchedState::Stopped,
+    SchedState::Uninterruptible,
+    SchedState::Stolen,
+    SchedState::Running,
+];
+
+/// A slice that was estimated while open may come out shorter, or as another state: the series waits instead of
+/// falling, and what it keeps is taken from what others grew by, so that all together stay the threads' lives.
 fn never_fall(totals: &mut CgroupTotals, last: &CgroupTotals) {
+    let mut kept = 0;
     for state in SchedState::ALL {
         if let (Some(now), Some(before)) = (totals.times.get(state), last.times.get(state)) {
+            kept += before.saturating_sub(now);
             totals.times.set(state, now.max(before));
         }
+    }
+    for state in LENDERS {
+        if let (Some(now), Some(before)) = (totals.times.get(state), last.times.get(state)) {
+            let lent = kept.min(now - before);
+            totals.times.set(state, now - lent);
+            kept -= lent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(waiting: u64, throttled: u64, interruptible: u64) -> CgroupTotals {
+        let mut totals = CgroupTotals::default();
+        totals.times.set(SchedState::Waiting, waiting);
+        totals.times.set(SchedState::Throttled, throttled);
+        totals.times.set(SchedState::Interruptible, interruptible);
+        totals
+    }
+
+    #[test]
+    fn what_was_told_stays_told_and_the_sum_stays_true() {
+        // 50 that were throttled while open were booked as waiting
+        let mut now = totals(180, 20, 300);
+        never_fall(&mut now, &totals(100, 70, 250));
+        assert_eq!(now, totals(130, 70, 300));
+        // a wait that came out shorter, with little to take it from
+        let mut now = totals(90, 70, 330);
+        never_fall(&mut now, &totals(130, 70, 300));
+        assert_eq!(now, totals(130, 70, 300));
     }
 }
