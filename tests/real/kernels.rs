@@ -204,7 +204,7 @@ fn stripped(folder: &Path) -> Result<PathBuf> {
 fn boot(program: &Path, kernel: &Kernel, command: &str) -> Result<Output> {
     let boot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/boot");
     let mut boot = Command::new(boot);
-    boot.args(["--timeout", "240", "--append", kernel.append, "--file"]).arg(program);
+    boot.args(["--timeout", "240", "--append", kernel.append, "--file", "/usr/bin/chrt", "--file"]).arg(program);
     Ok(boot.arg(kernel.path()?).arg(command).output()?)
 }
 
@@ -223,10 +223,12 @@ fn judge(kernel: &Kernel, seen: &Seen) -> Result<()> {
     }
     ensure!(programs["grade"] == "ok", "{}: {programs:#}", seen.name);
     let rows = seen.report["verify"].as_array().context("nothing was verified")?;
-    ensure!(rows.len() > 35, "{}: only {} rows", seen.name, rows.len());
+    ensure!(rows.len() > 80, "{}: only {} rows", seen.name, rows.len());
     let off: Vec<&Value> =
         rows.iter().filter(|row| row["outcome"]["within"] == false || row["outcome"]["failed"].is_string()).collect();
     ensure!(off.is_empty(), "{}: {off:#?}", seen.name);
+    let not_played: Vec<&Value> = rows.iter().filter(|row| row["what"] == "all of it").collect();
+    ensure!(not_played.is_empty(), "{}: {not_played:#?}", seen.name);
     let quota = rows.iter().find(|row| row["what"] == "throttled (cpu.stat)").context("no row of a quota")?;
     ensure!(quota["outcome"]["ours"].is_number(), "{}: {quota}", seen.name);
     Ok(())

@@ -1,10 +1,11 @@
 //! Two moments become rows: what grew on our side and on the kernel's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::Group;
 use super::kernel::{Accounts, CgroupCounters, TaskCounters, all_switches};
+use super::load::Kind;
 use super::row::{self, Row};
-use super::{Group, Kind};
 use crate::model::{CgroupTotals, SchedState};
 use crate::receivers::sched::{Meter, Offers, Reading};
 
@@ -29,12 +30,11 @@ impl Moment {
         let after = all_switches();
         let switches = before.zip(after).map(|(before, after)| (before as f64 + after as f64) / 2.0);
         let mut kernel: HashMap<String, (CgroupCounters, TaskCounters)> = HashMap::new();
-        let ours = groups.iter().flat_map(|group| [Some(&group.path), group.other.as_ref()].into_iter().flatten());
-        for path in ours {
+        for path in groups.iter().flat_map(Group::paths) {
             kernel.insert(path.clone(), (accounts.read(path), accounts.tasks(path)));
         }
         for path in reading.cgroups.iter().filter_map(|cgroup| cgroup.path.as_deref()) {
-            kernel.entry(path.to_owned()).or_insert_with(|| (accounts.read(path), TaskCounters::default()));
+            kernel.entry(path.to_owned()).or_insert_with(|| (accounts.read(path), accounts.tasks(path)));
         }
         Ok(Self { reading, switches, kernel })
     }
@@ -52,6 +52,11 @@ impl Moment {
 
     fn kernel(&self, path: &str) -> (CgroupCounters, TaskCounters) {
         self.kernel.get(path).copied().unwrap_or_default()
+    }
+
+    fn tasks(&self, group: &Group) -> TaskCounters {
+        let all = group.own_paths().into_iter().map(|path| self.kernel(path).1);
+        all.fold(TaskCounters::default(), TaskCounters::plus)
     }
 }
 
@@ -85,17 +90,9 @@ impl Window<'_> {
         Some((after as f64 - before as f64) / 1e9)
     }
 
-    /// Growth of the tasks' counters; moved ones are where they are now.
+    /// Growth of the tasks' counters, wherever they are now.
     fn tasks(&self, group: &Group, of: fn(&TaskCounters) -> u64) -> f64 {
-        let at = |moment: &Moment| {
-            let here = moment.kernel(&group.path).1;
-            let away = match (&group.other, group.part.kind) {
-                (Some(other), Kind::Moved) => moment.kernel(other).1,
-                _ => TaskCounters::default(),
-            };
-            of(&here.plus(away)) as f64
-        };
-        at(self.after) - at(self.before)
+        of(&self.after.tasks(group)) as f64 - of(&self.before.tasks(group)) as f64
     }
 }
 
@@ -120,10 +117,10 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
 
 fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
     let whose = group.part.whose;
-    let mut paths = vec![group.path.as_str()];
-    if group.part.kind == Kind::Moved {
-        paths.extend(group.other.as_deref());
+    if let Some(why) = &group.not_played {
+        return rows.push(Row::not_compared(whose, "all of it", why.as_str()));
     }
+    let paths = group.own_paths();
     let is_short = group.part.kind == Kind::Short;
     running(window, whose, &paths, if is_short { row::RUNNING_OF_SHORT } else { row::RUNNING }, rows);
     if is_short {
@@ -140,12 +137,14 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
     let kernel = window.tasks(group, |tasks| tasks.involuntary);
     rows.push(Row::compared(whose, "involuntary (status)", "switches", (involuntary, kernel), row::TASK_SWITCHES));
     let lived = sum(&|path| window.times(path, &SchedState::ALL));
-    let tasks = window.after.kernel(&group.path).1.plus(match (&group.other, group.part.kind) {
-        (Some(other), Kind::Moved) => window.after.kernel(other).1,
-        _ => TaskCounters::default(),
-    });
-    let length = window.after.reading.at.since(window.before.reading.at) as f64 / 1e9 * tasks.tasks as f64;
+    let length = window.after.reading.at.since(window.before.reading.at) as f64 / 1e9;
+    let length = length * window.after.tasks(group).tasks as f64;
     rows.push(Row::compared(whose, "all states together (time passed)", "s", (lived, length), row::LIFETIME));
+    if matches!(group.part.kind, Kind::Stopped | Kind::Traced) {
+        let ours = window.times(&group.path, &[SchedState::Stopped]);
+        let pair = (ours, group.stopped.nearest(ours));
+        rows.push(Row::compared(whose, "stopped (from our stop to our go)", "s", pair, row::STOPPED));
+    }
     if group.part.quota_percent.is_some() {
         throttled(window, group, offers, rows);
     }
@@ -176,7 +175,7 @@ fn running(window: &Window<'_>, whose: &str, paths: &[&str], bound: row::Bound, 
 
 fn throttled(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
     let whose = group.part.whose;
-    let owner = group.other.as_ref().filter(|_| group.part.kind == Kind::Inside).unwrap_or(&group.path);
+    let owner = group.quota_owner.as_ref().unwrap_or(&group.path);
     let what = "throttled (cpu.stat)";
     if let Some(why) = &group.no_quota {
         rows.push(Row::not_compared(whose, what, why.as_str()));
@@ -188,25 +187,34 @@ fn throttled(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<
     }
     // each group with a quota has one thread: of several on one run queue each waits out the same stay, which
     // the kernel counts once
-    let ours = window.times(&group.path, &[SchedState::Throttled]);
+    let ours = group.own_paths().iter().map(|path| window.times(path, &[SchedState::Throttled])).sum();
     rows.push(match window.kernel(owner, |cgroup| cgroup.throttled_ns) {
-        Some(kernel) => Row::compared(whose, what, "s", (ours, kernel), row::THROTTLED),
+        Some(kernel) => {
+            let bound = if group.part.has_two() { row::THROTTLED_OF_MOVED } else { row::THROTTLED };
+            Row::compared(whose, what, "s", (ours, kernel), bound)
+        }
         None => Row::not_compared(whose, what, "no throttled time in cpu.stat"),
     });
-    if let Some(kernel) = window.kernel(&group.path, |cgroup| cgroup.throttled_clock_ns) {
+    // the clock of a group stands still while its task is in the other
+    let clock = window.kernel(&group.path, |cgroup| cgroup.throttled_clock_ns).filter(|_| !group.part.has_two());
+    if let Some(kernel) = clock {
         rows.push(Row::compared(whose, "throttled (cpu.stat.local)", "s", (ours, kernel), row::THROTTLED_CLOCK));
     }
 }
 
 /// The host's own cgroups that used most, those without any below them.
 fn others(window: &Window<'_>, groups: &[Group], rows: &mut Vec<Row>) {
-    let paths: Vec<&str> = window.after.reading.cgroups.iter().filter_map(|cgroup| cgroup.path.as_deref()).collect();
+    let all = window.before.reading.cgroups.iter().chain(&window.after.reading.cgroups);
+    let paths: HashSet<&str> = all.filter_map(|cgroup| cgroup.path.as_deref()).collect();
     let is_leaf =
         |path: &str| !paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')));
-    let is_ours = |path: &str| groups.iter().any(|group| group.path == path || group.other.as_deref() == Some(path));
+    // v1 has in a cgroup's usage also that of cgroups below it which came and went: one without tasks of its own is
+    // no leaf
+    let has_tasks = |path: &str| [window.before, window.after].iter().all(|moment| moment.kernel(path).1.tasks > 0);
+    let is_ours = |path: &str| groups.iter().any(|group| group.paths().any(|own| own == path));
     let mut used: Vec<(f64, &str)> = paths
         .iter()
-        .filter(|path| **path != "/" && is_leaf(path) && !is_ours(path) && window.before.kernel.contains_key(**path))
+        .filter(|path| **path != "/" && is_leaf(path) && !is_ours(path) && has_tasks(path))
         .filter_map(|path| Some((window.kernel(path, |cgroup| cgroup.usage_ns)?, *path)))
         .filter(|(seconds, _)| *seconds * 1e9 > OTHERS_LEAST_NS as f64)
         .collect();

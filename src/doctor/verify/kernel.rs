@@ -30,6 +30,8 @@ pub(super) struct TaskCounters {
     pub voluntary: u64,
     pub involuntary: u64,
     pub tasks: u64,
+    /// Those of them that do not sleep.
+    pub awake: u64,
 }
 
 impl Accounts {
@@ -61,15 +63,20 @@ impl Accounts {
         }
     }
 
+    /// Periods in which a cgroup's quota was used up.
+    pub(super) fn throttled_periods(&self, path: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.cpu.join(path.trim_start_matches('/')).join("cpu.stat")).ok()?;
+        CpuStat::parse(&text).throttled_periods
+    }
+
     /// The tasks of a cgroup, by what /proc says of each.
     pub(super) fn tasks(&self, path: &str) -> TaskCounters {
-        let list = self.cpu.join(path.trim_start_matches('/')).join("cgroup.procs");
+        let folder = self.cpu.join(path.trim_start_matches('/'));
+        // v2's name, v1's name; a threaded cgroup has no list of processes
+        let list = ["cgroup.threads", "tasks"].iter().find_map(|file| fs::read_to_string(folder.join(file)).ok());
         let mut sum = TaskCounters::default();
-        for pid in fs::read_to_string(list).unwrap_or_default().lines() {
-            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for task in tasks.flatten() {
-                sum.add(&task.path());
-            }
+        for tid in list.unwrap_or_default().lines() {
+            sum.add(&Path::new("/proc").join(tid));
         }
         sum
     }
@@ -79,7 +86,9 @@ impl TaskCounters {
     /// Adds one task; one that has ended meanwhile adds nothing.
     fn add(&mut self, task: &Path) {
         let text = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
-        let Some(switches) = TaskSwitches::parse(&text("status")) else { return };
+        let status = text("status");
+        let Some(switches) = TaskSwitches::parse(&status) else { return };
+        self.awake += u64::from(status.lines().any(|line| line.starts_with("State:\tR")));
         self.delay_ns += SchedStat::parse(&text("schedstat")).map_or(0, |stat| stat.run_delay_ns);
         self.voluntary += switches.voluntary;
         self.involuntary += switches.involuntary;
@@ -93,6 +102,7 @@ impl TaskCounters {
             voluntary: self.voluntary + other.voluntary,
             involuntary: self.involuntary + other.involuntary,
             tasks: self.tasks + other.tasks,
+            awake: self.awake + other.awake,
         }
     }
 }

@@ -1,90 +1,64 @@
 //! This host's numbers held against its own counters, under a load of our own that ends with the measurement.
 //!
-//! Every group of the load has a cgroup of its own and rests at both readings, so that counts must be equal and
-//! times differ by no more than clocks do.
+//! Every group of the load has a cgroup of its own, most are one task, and all rest at both readings, so that counts
+//! must be equal and times differ by no more than clocks do. Start reading at [`load`].
 
 mod compare;
+mod deed;
+mod habit;
 mod kernel;
+mod load;
 mod row;
 mod stage;
+mod unrest;
 mod worker;
 
 use std::time::{Duration, Instant};
 
+pub use habit::{Habit, SUBCOMMAND, work};
 pub use row::{Outcome, Row};
-pub use worker::{Habit, SUBCOMMAND, work};
 
 use self::compare::{Moment, compare};
+use self::habit::allowed_cpus;
 use self::kernel::Accounts;
+use self::load::{Kind, LOAD, Part};
 use self::stage::Stage;
-use self::worker::{Worker, allowed_cpus};
+use self::worker::Worker;
 use crate::receivers::sched::{Memory, Meter, SchedSettings};
 
-/// Between two moves of the worker that changes its cgroup.
-const MOVE_EVERY: Duration = Duration::from_millis(500);
 /// Counters that have not changed for so long are at rest: longer than a quota period.
 const REST: Duration = Duration::from_millis(150);
 /// The longest wait for rest.
 const REST_MAX: Duration = Duration::from_secs(5);
 
-/// One group of the load.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    /// As it is told.
-    pub whose: &'static str,
-    /// Its cgroups, named in the stage; the second is where it is moved to and fro, or what lies in the first.
-    pub name: &'static str,
-    habits: &'static [Habit],
-    cpu: Option<usize>,
-    /// Of one CPU.
-    quota_percent: Option<u64>,
-    pub kind: Kind,
-}
-
-/// How a group's cgroups lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// One.
-    Plain,
-    /// Tasks in it end before the reading.
-    Short,
-    /// A second one beside it, and moves between both.
-    Moved,
-    /// The quota is its parent's.
-    Inside,
-}
-
-const fn part(whose: &'static str, name: &'static str, habits: &'static [Habit], cpu: Option<usize>) -> Part {
-    Part { whose, name, habits, cpu, quota_percent: None, kind: Kind::Plain }
-}
-
-/// The load. CPU numbers count the CPUs that we may use, and wrap where there are fewer.
-const LOAD: [Part; 9] = [
-    part("two burners on one CPU", "burners", &[Habit::Burn, Habit::Burn], Some(0)),
-    part("a 1 ms sleeper", "sleeper", &[Habit::Sleep], None),
-    part("two threads on a pipe", "pipe", &[Habit::Pipe], Some(1)),
-    part("renice and new CPUs", "restless", &[Habit::Restless], None),
-    Part { kind: Kind::Short, ..part("short threads", "threads", &[Habit::Threads], None) },
-    Part { kind: Kind::Short, ..part("short processes", "processes", &[Habit::Processes], None) },
-    Part { kind: Kind::Moved, ..part("moved between cgroups", "moved", &[Habit::Burn], Some(1)) },
-    Part { quota_percent: Some(20), ..part("quota of 20 %", "quota", &[Habit::Burn], Some(1)) },
-    Part {
-        quota_percent: Some(30),
-        kind: Kind::Inside,
-        ..part("quota of 30 % on the parent", "parent", &[Habit::Burn], Some(0))
-    },
-];
-
 /// A group that was set up.
-pub(super) struct Group {
+struct Group {
     pub part: Part,
-    /// Where its tasks are.
+    /// Where its tasks are, or begin.
     pub path: String,
-    /// Where they are moved to and fro, or whose quota it is.
-    pub other: Option<String>,
+    /// Where else its tasks are at times.
+    pub away: Option<String>,
+    /// Whose quota it is, where it is another's.
+    pub quota_owner: Option<String>,
     /// Why its quota could not be set.
     pub no_quota: Option<String>,
+    /// Why it was not played here.
+    pub not_played: Option<String>,
+    /// How long it was stopped by us.
+    pub stopped: deed::Stops,
     workers: Vec<Worker>,
+}
+
+impl Group {
+    /// Every cgroup that it has to do with.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &String> {
+        [Some(&self.path), self.away.as_ref(), self.quota_owner.as_ref()].into_iter().flatten()
+    }
+
+    /// Those where its tasks are.
+    pub(super) fn own_paths(&self) -> Vec<&str> {
+        [Some(&self.path), self.away.as_ref()].into_iter().flatten().map(String::as_str).collect()
+    }
 }
 
 /// Measures for so many seconds.
@@ -106,12 +80,12 @@ pub fn verify(settings: &SchedSettings, seconds: u32) -> Result<Vec<Row>, String
     for part in LOAD {
         groups.push(set_up(&mut stage, part, length)?);
     }
-    for worker in groups.iter_mut().flat_map(|group| &mut group.workers) {
-        worker.says("ready")?;
+    for group in groups.iter_mut().filter(|group| group.not_played.is_none()) {
+        group.not_played = group.workers.iter_mut().find_map(|worker| worker.gets_ready().transpose()).transpose()?;
     }
     rest(&accounts, &groups);
     let before = Moment::take(&mut meter, &accounts, &groups)?;
-    run(&stage, &mut groups, length)?;
+    run(&mut stage, &mut groups, length, &mut meter)?;
     rest(&accounts, &groups);
     let after = Moment::take(&mut meter, &accounts, &groups)?;
     let rows = compare(&before, &after, &groups, meter.offers());
@@ -132,57 +106,71 @@ fn without_load(meter: &mut Meter<'_>, accounts: &Accounts, length: Duration, wh
 }
 
 fn set_up(stage: &mut Stage, part: Part, length: Duration) -> Result<Group, String> {
-    let first = stage.group(part.name)?;
-    let (path, other) = match part.kind {
-        Kind::Plain | Kind::Short => (first, None),
-        Kind::Moved => (first, Some(stage.group(&format!("{}-away", part.name))?)),
-        Kind::Inside => (stage.group(&format!("{}/inside", part.name))?, Some(first)),
+    let (first, second) = (part.name.to_owned(), format!("{}/inside", part.name));
+    let outer = stage.group(&first)?;
+    let (mut away, mut quota_owner, mut not_played) = (None, None, None);
+    let path = match part.kind {
+        Kind::Moved => {
+            away = Some(stage.group(&format!("{first}-away"))?);
+            outer
+        }
+        Kind::ThreadMoved => {
+            let both = [stage.group(&second)?, stage.group(&format!("{first}/away"))?];
+            not_played = stage.be_threaded(&both).err();
+            away = Some(both[1].clone());
+            both[0].clone()
+        }
+        Kind::Inside | Kind::Late => {
+            if part.kind == Kind::Late {
+                not_played = stage.delegate(&outer).err();
+            }
+            quota_owner = Some(outer);
+            stage.group(&second)?
+        }
+        Kind::Frozen => {
+            not_played = stage.freeze(&outer, false).err();
+            outer
+        }
+        Kind::Plain | Kind::Short | Kind::Policies | Kind::Stopped | Kind::Traced => outer,
     };
-    let owner = if part.kind == Kind::Inside { other.as_ref().unwrap_or(&path) } else { &path };
+    let owner = quota_owner.as_ref().unwrap_or(&path);
     let no_quota = part.quota_percent.and_then(|percent| stage.limit(owner, percent).err());
     let cpus = allowed_cpus();
     let cpu = part.cpu.and_then(|at| cpus.get(at % cpus.len().max(1))).copied();
+    if part.kind == Kind::Policies || part.habits.contains(&Habit::Fifo) {
+        stage.allow_realtime(&path);
+    }
     let mut workers = Vec::new();
-    for habit in part.habits {
+    for habit in if not_played.is_none() { part.habits } else { &[] } {
         let worker = Worker::start(*habit, length, cpu).map_err(|error| format!("a worker cannot start: {error}"))?;
         stage.enter(&path, worker.pid())?;
         workers.push(worker);
     }
-    Ok(Group { part, path, other, no_quota, workers })
+    let stopped = deed::Stops::default();
+    Ok(Group { part, path, away, quota_owner, no_quota, not_played, stopped, workers })
 }
 
-/// Lets all begin, moves one to and fro, waits for all to end.
-fn run(stage: &Stage, groups: &mut [Group], length: Duration) -> Result<(), String> {
-    for worker in groups.iter_mut().flat_map(|group| &mut group.workers) {
+/// Lets all begin, does to them what is to be done, waits for all to end.
+fn run(stage: &mut Stage, groups: &mut [Group], length: Duration, meter: &mut Meter<'_>) -> Result<(), String> {
+    let played = |group: &&mut Group| group.not_played.is_none();
+    for worker in groups.iter_mut().filter(played).flat_map(|group| &mut group.workers) {
         worker.go()?;
     }
-    let end = Instant::now() + length;
-    let mut is_away = false;
-    while Instant::now() < end {
-        std::thread::sleep(MOVE_EVERY);
-        is_away = !is_away;
-        for group in groups.iter().filter(|group| group.part.kind == Kind::Moved) {
-            let to = group.other.as_ref().filter(|_| is_away).unwrap_or(&group.path);
-            for worker in &group.workers {
-                stage.enter(to, worker.pid())?;
-            }
-        }
-    }
-    groups.iter_mut().flat_map(|group| &mut group.workers).try_for_each(|worker| worker.says("done"))
+    deed::play(stage, groups, length, meter)?;
+    groups.iter_mut().filter(played).flat_map(|group| &mut group.workers).try_for_each(|worker| worker.says("done"))
 }
 
-/// Waits until no counter of the load moves.
+/// Waits until the load sleeps and no counter of it moves: one that has waited for long for a CPU moves none.
 fn rest(accounts: &Accounts, groups: &[Group]) {
     let all = || {
-        let paths = groups.iter().flat_map(|group| [Some(&group.path), group.other.as_ref()].into_iter().flatten());
-        paths.map(|path| (accounts.tasks(path), accounts.read(path))).collect::<Vec<_>>()
+        groups.iter().flat_map(Group::paths).map(|path| (accounts.tasks(path), accounts.read(path))).collect::<Vec<_>>()
     };
     let give_up = Instant::now() + REST_MAX;
     let mut last = all();
     while Instant::now() < give_up {
         std::thread::sleep(REST);
         let now = all();
-        if now == last {
+        if now == last && now.iter().all(|(tasks, _)| tasks.awake == 0) {
             return;
         }
         last = now;
