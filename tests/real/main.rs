@@ -12,6 +12,7 @@ mod config_agrees;
 mod demo;
 mod enriched;
 mod faults;
+mod judged;
 mod kernels;
 mod kubernetes;
 mod parts_speak;
@@ -51,6 +52,7 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Podman, Jaeger],
         enriched::a_request_that_passes_through_is_told,
     ),
+    ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),

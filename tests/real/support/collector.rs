@@ -73,15 +73,20 @@ impl Collector {
 
     /// Every span it got, in order.
     pub(crate) fn spans(&self) -> Result<Vec<Span>> {
-        let mut spans = Vec::new();
-        for request in lines(&self.folder.join("traces.json"))? {
-            for resource in list(&request, "resourceSpans") {
-                let found = list(resource, "scopeSpans").flat_map(|scope| list(scope, "spans"));
-                spans.extend(found.map(|span| self::span(&resource["resource"], span)));
-            }
-        }
-        Ok(spans)
+        spans_in(&self.folder.join("traces.json"))
     }
+}
+
+/// Every span of a file of OTLP JSON lines, in order.
+pub(crate) fn spans_in(file: &Path) -> Result<Vec<Span>> {
+    let mut spans = Vec::new();
+    for request in lines(file)? {
+        for resource in list(&request, "resourceSpans") {
+            let found = list(resource, "scopeSpans").flat_map(|scope| list(scope, "spans"));
+            spans.extend(found.map(|span| self::span(&resource["resource"], span)));
+        }
+    }
+    Ok(spans)
 }
 
 /// Every metric point of a file of OTLP JSON lines, the Collector's or the agent's own, in order.
