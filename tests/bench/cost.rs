@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
+mod contexts;
 mod footprint;
 mod statistics;
 mod variant;
@@ -64,6 +65,7 @@ fn main() {
     for name in lacking {
         let _ = writeln!(report, "\nnot measured here: {name}");
     }
+    report.push_str(&contexts::report(folder.path(), rounds));
     report.push_str(&footprint::report(folder.path()));
     println!("\n{report}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench.md");

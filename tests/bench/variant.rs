@@ -91,10 +91,15 @@ service:
 ";
 
 fn spans(sched: &str) -> String {
+    spans_with(sched, "{}")
+}
+
+/// Spans and metrics, with these settings of the receiver and of `sched_spans`.
+pub(crate) fn spans_with(sched: &str, sched_spans: &str) -> String {
     format!(
         "
 receivers: {{sched: {sched}}}
-processors: {{container: {{}}, sched_metrics: {{}}, sched_spans: {{}}}}
+processors: {{container: {{}}, sched_metrics: {{}}, sched_spans: {sched_spans}}}
 exporters: {{file: {{path: /dev/null}}}}
 service:
   telemetry: {{metrics: {{level: none}}}}
