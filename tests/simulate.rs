@@ -7,6 +7,8 @@
 
 #[path = "simulate/mutate.rs"]
 mod mutate;
+#[path = "simulate/texts.rs"]
+mod texts;
 
 use std::collections::{BTreeMap, HashMap};
 

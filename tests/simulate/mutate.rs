@@ -58,7 +58,7 @@ fn recording() -> Vec<u8> {
 }
 
 /// Some bytes flipped, cut, doubled, or put elsewhere.
-fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
+pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     for _ in 0..random.usize(1..6) {
         if bytes.is_empty() {
             return;
@@ -105,14 +105,18 @@ fn read(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+/// How many, by default.
+pub(crate) fn rounds() -> usize {
+    std::env::var("SCHEDSCOPE_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000)
+}
+
 #[test]
 fn damaged_inputs_are_read_to_their_end() {
-    let rounds = std::env::var("SCHEDSCOPE_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3_000);
     let mut seeds: Vec<Vec<u8>> = TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect();
     seeds.push(recording());
     seeds.push(zstd::encode_all(TEXTS[0].as_bytes(), 1).unwrap());
     let mut random = fastrand::Rng::with_seed(5);
-    for round in 0..rounds {
+    for round in 0..rounds() {
         let mut bytes = seeds[round % seeds.len()].clone();
         mutate(&mut bytes, &mut random);
         if let Err(why) = read(&bytes) {
