@@ -8,6 +8,7 @@ use super::container::Target;
 use super::doctor::{DoctorArguments, LoadArguments};
 use super::print_config::{Format, PrintOptions};
 use super::record::RecordArguments;
+use super::top::TopArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +20,7 @@ Examples:
   schedscope print-config --defaults                what would run, every key
   schedscope components --schema > schema.json      completion in editors
   schedscope container --pid 4711                   what would this process be called
+  schedscope top                                    a live view; --once and --json for scripts
   schedscope doctor                                 what this host allows, what is missing
   schedscope doctor --verify                        our numbers beside the kernel's own
   schedscope record -o run.sched --for 10s          raw events into a file
@@ -68,6 +70,8 @@ pub(super) enum Command {
     Replay(ReplayArguments),
     /// Record the scheduler's events into a file, for replay; needs root and tracefs, not BPF
     Record(RecordArguments),
+    /// A live view: who suffers and from what, with threads and culprits; q quits
+    Top(TopArguments),
     /// Say what this host allows us to measure, what is missing and how to get it
     Doctor(DoctorArguments),
     /// A worker of `doctor --verify`

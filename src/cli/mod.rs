@@ -16,6 +16,7 @@ mod record;
 pub mod reference;
 pub mod replay;
 mod run;
+mod top;
 pub mod validate;
 
 use std::io::{self, Write};
@@ -93,6 +94,7 @@ fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, Str
         Command::Container(which) => container::run(&which.target()),
         Command::Replay(arguments) => replay::run(arguments, config),
         Command::Record(how) => record::run(how),
+        Command::Top(how) => top::run(how),
         Command::DoctorLoad(which) => doctor::work(which),
         Command::Validate | Command::PrintConfig(_) | Command::Components(_) | Command::Doctor(_) => Ok(String::new()),
     }

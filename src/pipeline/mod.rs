@@ -20,7 +20,7 @@ pub mod run;
 pub mod service;
 pub mod tls;
 
-pub use component::{Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
+pub use component::{Branch, Exporter, Extension, Gate, Outbox, Outlet, Processor, Receiver, Refused, StartError};
 pub use data::{Data, Signal};
 pub use export::{ExportError, Exported};
 pub use factory::{

@@ -22,6 +22,7 @@ mod schema;
 mod short_lived;
 mod sidecar;
 mod support;
+mod top;
 
 #[allow(dead_code, reason = "the scenarios of the cases use the rest")]
 #[path = "../support/cgroup.rs"]
@@ -79,6 +80,8 @@ const TESTS: &[Test] = &[
         kubernetes::pods_are_named,
     ),
     ("sidecar::sees_its_pod_from_inside", &[Root, Btf], sidecar::sees_its_pod_from_inside),
+    ("top::tells_a_script", &[Root, Btf], top::tells_a_script),
+    ("top::is_used_over_a_pty", &[Root, Btf], top::is_used_over_a_pty),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

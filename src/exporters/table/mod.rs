@@ -3,8 +3,8 @@
 //! Reads the very metrics that others are sent, so that the table and the backend cannot disagree. Redraws on a
 //! terminal, appends in a pipe. Refuses to know: where the numbers come from.
 
-mod rows;
-mod text;
+pub(crate) mod rows;
+pub(crate) mod text;
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,19 +105,22 @@ impl TableExporter {
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         format!("sent: {spans} spans, {points} points{failed}")
     }
+}
 
-    fn frame(&self, table: &Table, seconds: f64) -> Frame {
+impl Frame {
+    /// Of this host and a table, which covers so many seconds.
+    pub(crate) fn now(version: &str, table: &Table, seconds: f64, sent: String, top: usize) -> Self {
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         let time = jiff::Timestamp::from_nanosecond(i128::from(table.time_ns)).unwrap_or_default();
         let local = time.to_zoned_datetime(jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC));
-        Frame {
-            version: self.version.to_owned(),
+        Self {
+            version: version.to_owned(),
             kernel: kernel.split('-').next().unwrap_or_default().to_owned(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             clock: local.strftime("%H:%M:%S").to_string(),
             seconds,
-            sent: self.sent(),
-            top: self.settings.top,
+            sent,
+            top,
         }
     }
 }
@@ -137,7 +140,7 @@ impl Exporter for TableExporter {
         let seconds = since.elapsed().as_secs_f64();
         shown.at = Some(Instant::now());
         drop(shown);
-        let text = text::render(&table, &self.frame(&table, seconds));
+        let text = text::render(&table, &Frame::now(self.version, &table, seconds, self.sent(), self.settings.top));
         let mut out = std::io::stdout().lock();
         let clear = if out.is_terminal() { "\x1b[H\x1b[2J" } else { "" };
         let written = write!(out, "{clear}{text}").and_then(|()| out.flush());

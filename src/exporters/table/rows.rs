@@ -5,37 +5,51 @@ use std::collections::HashMap;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
-use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, NumberDataPoint, ResourceMetrics, metric};
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, HistogramDataPoint, NumberDataPoint, ResourceMetrics, metric,
+};
+
+/// Waits of one length.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Bucket {
+    /// The upper bound in seconds; `None`: longer than all others.
+    pub(crate) below: Option<f64>,
+    pub(crate) count: u64,
+}
 
 /// One line of the table; times in seconds. `None`: not measured here.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Row {
-    pub(super) name: String,
-    pub(super) run: f64,
-    pub(super) wait: f64,
-    pub(super) throttled: Option<f64>,
-    pub(super) involuntary: f64,
-    pub(super) voluntary: f64,
-    pub(super) longest: f64,
-    pub(super) starving: f64,
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// Of the container, or the unit; empty for the host.
+    pub(crate) id: String,
+    pub(crate) run: f64,
+    pub(crate) wait: f64,
+    pub(crate) throttled: Option<f64>,
+    pub(crate) involuntary: f64,
+    pub(crate) voluntary: f64,
+    pub(crate) longest: f64,
+    pub(crate) starving: f64,
+    /// Waits by length; since the start where the points are cumulative.
+    pub(crate) waits: Vec<Bucket>,
     /// Who had the CPU while it waited, seconds each, the worst first.
-    pub(super) culprits: Vec<(String, f64)>,
+    pub(crate) culprits: Vec<(String, f64)>,
 }
 
 /// What one export says.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Table {
-    pub(super) rows: Vec<Row>,
+pub(crate) struct Table {
+    pub(crate) rows: Vec<Row>,
     /// Losses in the interval, by reason.
-    pub(super) losses: Vec<(String, f64)>,
+    pub(crate) losses: Vec<(String, f64)>,
     /// Time of the points, wall ns.
-    pub(super) time_ns: u64,
-    pub(super) backend: String,
+    pub(crate) time_ns: u64,
+    pub(crate) backend: String,
 }
 
 /// Values of cumulative series at the last table.
 #[derive(Debug, Default)]
-pub(super) struct Last {
+pub(crate) struct Last {
     values: HashMap<String, f64>,
     /// Series not seen at the last export are dropped, so that this stays as small as the table.
     seen: HashMap<String, f64>,
@@ -54,7 +68,7 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a str> {
 }
 
 /// What a person calls the owner of these attributes.
-pub(super) fn display_name(attributes: &[KeyValue]) -> String {
+pub(crate) fn display_name(attributes: &[KeyValue]) -> String {
     let get = |key| text(attributes, key);
     let runtime = get("container.runtime.name").map(|runtime| format!(" ({runtime})")).unwrap_or_default();
     if let (Some(namespace), Some(pod)) = (get("k8s.namespace.name"), get("k8s.pod.name")) {
@@ -72,13 +86,14 @@ pub(super) fn display_name(attributes: &[KeyValue]) -> String {
 
 impl Last {
     /// The table of these metrics.
-    pub(super) fn table(&mut self, metrics: &[ResourceMetrics]) -> Table {
+    pub(crate) fn table(&mut self, metrics: &[ResourceMetrics]) -> Table {
         let mut table = Table::default();
         for resource in metrics {
             let attributes = resource.resource.as_ref().map(|of| of.attributes.as_slice()).unwrap_or_default();
             let name = display_name(attributes);
             let id = format!("{}/{}", text(attributes, "container.id").unwrap_or_default(), name);
-            let mut row = Row { name, ..Row::default() };
+            let own = text(attributes, "container.id").or_else(|| text(attributes, "systemd.unit"));
+            let mut row = Row { name, id: own.unwrap_or_default().to_owned(), ..Row::default() };
             for scope in &resource.scope_metrics {
                 if let Some(backend) = scope.scope.as_ref().and_then(|of| text(&of.attributes, "linux.sched.backend")) {
                     backend.clone_into(&mut table.backend);
@@ -118,6 +133,9 @@ impl Last {
                     put(name, point, value, row, table);
                 }
             }
+            metric::Data::Histogram(histogram) if name.ends_with(".wait.duration") => {
+                row.waits = histogram.data_points.first().map(buckets).unwrap_or_default();
+            }
             _ => {}
         }
     }
@@ -132,6 +150,11 @@ impl Last {
         self.seen.insert(series, value);
         (value - before).max(0.0)
     }
+}
+
+fn buckets(point: &HistogramDataPoint) -> Vec<Bucket> {
+    let bounds = point.explicit_bounds.iter().map(|bound| Some(*bound)).chain([None]);
+    bounds.zip(&point.bucket_counts).map(|(below, count)| Bucket { below, count: *count }).collect()
 }
 
 fn number(point: &NumberDataPoint) -> f64 {

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use super::rows::{Row, Table};
 
 /// What stands above and below the rows.
-pub(super) struct Frame {
-    pub(super) version: String,
-    pub(super) kernel: String,
-    pub(super) cpus: usize,
+pub(crate) struct Frame {
+    pub(crate) version: String,
+    pub(crate) kernel: String,
+    pub(crate) cpus: usize,
     /// Wall clock of the points, `12:00:10`.
-    pub(super) clock: String,
+    pub(crate) clock: String,
     /// Seconds that the differences cover.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// What was sent, and to whom.
-    pub(super) sent: String,
-    pub(super) top: usize,
+    pub(crate) sent: String,
+    pub(crate) top: usize,
 }
 
-fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s <= 0.0 => "-".into(),
         s if s < 0.0005 => format!("{:.0} us", s * 1e6),
@@ -28,7 +28,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-fn culprits(row: &Row) -> String {
+pub(crate) fn culprits(row: &Row) -> String {
     let throttled = row.throttled.unwrap_or(0.0);
     if throttled > row.wait {
         return "(own quota)".into();
@@ -42,7 +42,7 @@ fn culprits(row: &Row) -> String {
     told.join(", ")
 }
 
-fn cut(name: &str, width: usize) -> String {
+pub(crate) fn cut(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.to_owned();
     }
@@ -51,7 +51,7 @@ fn cut(name: &str, width: usize) -> String {
 }
 
 /// The whole table, lines ended.
-pub(super) fn render(table: &Table, frame: &Frame) -> String {
+pub(crate) fn render(table: &Table, frame: &Frame) -> String {
     let mut out = String::new();
     let containers = table.rows.len();
     let head = format!(
