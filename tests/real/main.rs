@@ -10,6 +10,7 @@ mod attached;
 mod churn;
 mod config_agrees;
 mod demo;
+mod differential;
 mod enriched;
 mod faults;
 mod judged;
@@ -68,6 +69,7 @@ const TESTS: &[Test] = &[
     ),
     ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
     ("demo::says_why_requests_are_slow", &[Root, Btf, Collector, Jaeger], demo::says_why_requests_are_slow),
+    ("differential::both_tell_the_same", &[Root, Btf], differential::both_tell_the_same),
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),

@@ -81,7 +81,7 @@ impl Drop for Load {
     }
 }
 
-fn mount_tracefs() -> Result<()> {
+pub(crate) fn mount_tracefs() -> Result<()> {
     if !Path::new(INSTANCES).exists() {
         let mount = Command::new("mount").args(["-t", "tracefs", "none", "/sys/kernel/tracing"]).status()?;
         ensure!(mount.success(), "tracefs cannot be mounted: {mount}");
@@ -89,7 +89,7 @@ fn mount_tracefs() -> Result<()> {
     Ok(())
 }
 
-fn instances() -> Result<Vec<String>> {
+pub(crate) fn instances() -> Result<Vec<String>> {
     let names = fs::read_dir(INSTANCES)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let names: Result<Vec<String>> = names.collect();
     Ok(names?.into_iter().filter(|name| name.starts_with("schedscope-")).collect())
