@@ -38,7 +38,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use needs::Need::{Btf, Collector, Docker, Emulator, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Root};
+use needs::Need::{
+    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Root, Systemd,
+};
 use needs::Test;
 
 const TESTS: &[Test] = &[
@@ -78,7 +80,7 @@ const TESTS: &[Test] = &[
     ("recording::cleans_up_after_the_killed", &[Root], recording::cleans_up_after_the_killed),
     (
         "kubernetes::pods_are_named",
-        &[Root, Btf, Kubernetes, Docker, Podman, Collector, Jaeger],
+        &[Root, Btf, Kubernetes, Helm, Docker, Podman, Collector, Jaeger],
         kubernetes::pods_are_named,
     ),
     ("sidecar::sees_its_pod_from_inside", &[Root, Btf], sidecar::sees_its_pod_from_inside),

@@ -1,6 +1,7 @@
 //! A real cluster: every pod under its own names, whoever is asked, and what is said where that is forbidden or away.
 
 mod beside;
+mod chart;
 mod inside;
 mod workloads;
 
@@ -122,6 +123,8 @@ pub(crate) fn pods_are_named() -> Result<()> {
         .and_then(|()| step("k8s_attributes finds the same", || beside::k8s_attributes(&cluster, at, &output)))
         .and_then(|()| step("an agent in a pod gives the same", || inside::on_every_node(&cluster, at, &output)))
         .and_then(|()| step("an agent beside an application", || inside::beside_an_application(&cluster, at)))
+        .and_then(|()| step("the chart renders the manifests", chart::renders_the_manifests))
+        .and_then(|()| step("the chart", || chart::is_installed(&cluster, at)))
         .and_then(|()| step("a label is renamed, the kubelet restarts", || changes(&cluster, &output)))
         .and_then(|()| step("a token is withdrawn and rotated", || rotation(&cluster, &token, &mut agent)))
         .and_then(|()| step("rights are missing", || forbidden(&cluster, at)))

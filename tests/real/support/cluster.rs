@@ -68,6 +68,30 @@ impl Cluster {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// Helm as the administrator.
+    pub(crate) fn helm(&self, arguments: &[&str]) -> Result<String> {
+        let helm = part("helm").map_err(anyhow::Error::msg)?;
+        let mut command = self.network();
+        // its caches and its config are no business of this account's home
+        command.env("HELM_CACHE_HOME", self.file("helm")).env("HELM_CONFIG_HOME", self.file("helm"));
+        let output = command.env("HELM_DATA_HOME", self.file("helm")).arg(helm).args(arguments).output()?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "helm {}: {error}", arguments.join(" "));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Gives the node an image with a program as its entry point.
+    pub(crate) fn import(&self, tag: &str, program: &Path) -> Result<()> {
+        let image = self.file("program.tar");
+        let made = Command::new(MAKE_IMAGE).arg(tag).args([&image, program]).status()?;
+        ensure!(made.success(), "{MAKE_IMAGE}: {made}");
+        let mut ctr = Command::new("ctr");
+        ctr.arg("-a").arg(self.file("containerd.sock")).args(["-n", "k8s.io", "images", "import"]).arg(&image);
+        let output = ctr.output()?;
+        ensure!(output.status.success(), "ctr: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
     /// Applies a manifest.
     pub(crate) fn apply(&self, manifest: &str) -> Result<()> {
         let file = self.file("manifest.yaml");
