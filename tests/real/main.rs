@@ -10,6 +10,7 @@ mod attached;
 mod churn;
 mod config_agrees;
 mod demo;
+mod deploy;
 mod differential;
 mod enriched;
 mod faults;
@@ -72,6 +73,16 @@ const TESTS: &[Test] = &[
     ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
     ("demo::says_why_requests_are_slow", &[Root, Btf, Collector, Jaeger], demo::says_why_requests_are_slow),
     ("differential::both_tell_the_same", &[Root, Btf], differential::both_tell_the_same),
+    (
+        "deploy::the_image_measures_from_a_container",
+        &[Root, Btf, Docker, Collector],
+        deploy::image::measures_from_a_container,
+    ),
+    (
+        "deploy::the_package_runs_confined_and_goes",
+        &[Root, Btf, Systemd, Collector],
+        deploy::service::is_installed_confined_and_removed,
+    ),
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),

@@ -30,6 +30,8 @@ pub(crate) enum Need {
     Docker,
     /// The Kubernetes that `tests/real/parts/get` builds, and etcd, containerd, runc.
     Kubernetes,
+    /// systemd, not necessarily as the machine's first process, and dpkg.
+    Systemd,
     /// The Helm that `tests/real/parts/get` builds.
     Helm,
 }
@@ -53,6 +55,10 @@ impl Need {
             Self::Kubernetes if !has(&["etcd", "containerd", "ctr", "runc", "openssl", "ip"]) => {
                 (false, "needs the packages etcd-server, containerd, runc, openssl and iproute2".to_owned())
             }
+            Self::Systemd => (
+                Path::new("/lib/systemd/systemd").exists() && has(&["systemd-analyze", "dpkg-deb", "nsenter", "pgrep"]),
+                "needs the packages systemd, dpkg and procps".to_owned(),
+            ),
             Self::Helm => (part("helm").is_ok(), part("helm").err().unwrap_or_default()),
             Self::Kubernetes => (part("kubernetes").is_ok(), part("kubernetes").err().unwrap_or_default()),
         };

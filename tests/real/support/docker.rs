@@ -63,12 +63,25 @@ impl Docker {
     pub(crate) fn run(&mut self, name: &str, script: &str) -> Result<String> {
         let label = "team=checkout";
         let arguments = ["run", "-d", "--name", name, "--label", label, "--network=none", "--entrypoint", "/bin/sh"];
-        let id = self.docker(&[&arguments[..], &["shop/busybox:1.2", "-c", script]].concat())?.trim().to_owned();
+        self.start_container(&[&arguments[..], &["shop/busybox:1.2", "-c", script]].concat())
+    }
+
+    /// Starts a container by a `run -d` and removes it at the end: its id.
+    pub(crate) fn start_container(&mut self, run: &[&str]) -> Result<String> {
+        let id = self.docker(run)?.trim().to_owned();
         self.containers.push(id.clone());
         Ok(id)
     }
 
-    fn docker(&self, arguments: &[&str]) -> Result<String> {
+    /// What a container has printed, on both of its outputs.
+    pub(crate) fn says(&self, id: &str) -> Result<String> {
+        let socket = format!("unix://{}", self.socket().display());
+        let output = Command::new("docker").args(["-H", &socket, "logs", id]).output()?;
+        Ok([output.stderr, output.stdout].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
+    }
+
+    /// The command line: its standard output.
+    pub(crate) fn docker(&self, arguments: &[&str]) -> Result<String> {
         let socket = format!("unix://{}", self.socket().display());
         let output = Command::new("docker").args(["-H", &socket]).args(arguments).output()?;
         let error = String::from_utf8_lossy(&output.stderr);

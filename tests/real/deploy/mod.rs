@@ -1,0 +1,11 @@
+//! What lies under `config/deploy`, used as its users do.
+
+pub(crate) mod image;
+pub(crate) mod service;
+
+use std::path::PathBuf;
+
+/// A file or folder of it.
+fn deploy(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("config/deploy").join(name)
+}
