@@ -17,6 +17,7 @@ mod faults;
 mod judged;
 mod kernels;
 mod kubernetes;
+mod memory;
 mod parts_speak;
 mod quota;
 mod recording;
@@ -62,6 +63,7 @@ const TESTS: &[Test] = &[
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),
+    ("memory::stays_in_its_bound_and_takes_again", &[Collector], memory::stays_in_its_bound_and_takes_again),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),
     ("parts::podman_throttles_for_real", &[Root, Podman], parts_speak::podman_throttles_for_real),

@@ -15,6 +15,10 @@ mod program;
 
 use std::path::Path;
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let mut report = String::from("| delivery | |\n|---|---|\n");

@@ -50,6 +50,11 @@ impl Agent {
         self.program.says(words)
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> i32 {
+        self.program.pid().as_raw_nonzero().get()
+    }
+
     /// Ends it as Ctrl-C does.
     pub(crate) fn stop(&mut self) -> Result<ExitStatus> {
         self.program.stop(Signal::INT)
