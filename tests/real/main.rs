@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use needs::Need::{
-    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Root, Systemd,
+    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Prometheus, Root, Systemd,
 };
 use needs::Test;
 
@@ -75,6 +75,12 @@ const TESTS: &[Test] = &[
     ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
     ("demo::says_why_requests_are_slow", &[Root, Btf, Collector, Jaeger], demo::says_why_requests_are_slow),
     ("differential::both_tell_the_same", &[Root, Btf], differential::both_tell_the_same),
+    ("deploy::the_compose_file_is_whole", &[Prometheus], deploy::compose::is_whole_and_valid),
+    (
+        "deploy::the_dashboard_is_answered_from_real_data",
+        &[Root, Btf, Podman, Prometheus, Collector, Jaeger],
+        deploy::dashboard::is_answered_from_real_data,
+    ),
     (
         "deploy::the_image_measures_from_a_container",
         &[Root, Btf, Docker, Collector],

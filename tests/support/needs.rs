@@ -32,6 +32,8 @@ pub(crate) enum Need {
     Kubernetes,
     /// systemd, not necessarily as the machine's first process, and dpkg.
     Systemd,
+    /// Prometheus and its promtool.
+    Prometheus,
     /// The Helm that `tests/real/parts/get` builds.
     Helm,
 }
@@ -59,6 +61,7 @@ impl Need {
                 Path::new("/lib/systemd/systemd").exists() && has(&["systemd-analyze", "dpkg-deb", "nsenter", "pgrep"]),
                 "needs the packages systemd, dpkg and procps".to_owned(),
             ),
+            Self::Prometheus => (has(&["prometheus", "promtool"]), "needs the package prometheus".to_owned()),
             Self::Helm => (part("helm").is_ok(), part("helm").err().unwrap_or_default()),
             Self::Kubernetes => (part("kubernetes").is_ok(), part("kubernetes").err().unwrap_or_default()),
         };

@@ -1,5 +1,7 @@
 //! What lies under `config/deploy`, used as its users do.
 
+pub(crate) mod compose;
+pub(crate) mod dashboard;
 pub(crate) mod image;
 pub(crate) mod service;
 
