@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
 pub use self::settings::{Attach, SchedSpansSettings};
 use self::trace::Maker;
 use self::window::{Window, Windows};
-use crate::model::{HostFacts, Wants};
+use crate::model::{HostFacts, SchedBatch, Wants};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 use crate::processors::intervals::ids::Ids;
 use crate::processors::intervals::writer::Writer;
@@ -49,6 +49,9 @@ pub struct SchedSpans {
     left_out: Meter,
     /// Cycles that no open window had room for.
     not_held: Meter,
+    /// A window has been given: whoever waits for a trace has seen one.
+    gave_traces: bool,
+    told_of_host: bool,
 }
 
 impl SchedSpans {
@@ -66,6 +69,8 @@ impl SchedSpans {
             facts: Arc::default(),
             left_out: lost("trace_full"),
             not_held: lost("windows_full"),
+            gave_traces: false,
+            told_of_host: false,
         }
     }
 
@@ -74,6 +79,20 @@ impl SchedSpans {
         match self.settings.id_key.reveal() {
             "" => fs::read("/etc/machine-id").unwrap_or_default(),
             key => key.as_bytes().to_vec(),
+        }
+    }
+
+    /// On a bare host a person waits for traces that never come: said once, when the first could have been there.
+    fn tell_of_host(&mut self, batch: &SchedBatch) {
+        let could = batch.delivered_until.since(batch.facts.since) > 2 * self.settings.window.as_ns();
+        if self.windows.of_host > 0 && could && !self.told_of_host {
+            self.told_of_host = true;
+            if !self.gave_traces {
+                tracing::info!(
+                    "sched_spans: no container and no systemd unit has been selected so far; the host's other threads \
+                     have metrics, and no traces of their own"
+                );
+            }
         }
     }
 
@@ -111,6 +130,8 @@ impl Processor for SchedSpans {
             out.send(Data::Traces(spans));
         }
         self.not_held.add(std::mem::take(&mut self.windows.dropped));
+        self.gave_traces |= complete.iter().any(|window| !window.owners.is_empty());
+        self.tell_of_host(&batch);
         for window in &complete {
             out.send(Data::Traces(self.traces(&ids, std::slice::from_ref(window))));
         }
