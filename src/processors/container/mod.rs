@@ -33,7 +33,7 @@ use self::processes::Processes;
 use self::settings::ContainerSettings;
 use self::sources::Sources;
 use crate::config::Body;
-use crate::model::{Owner, ProcessKey, Resource, SchedBatch};
+use crate::model::{CgroupKey, Owner, ProcessKey, Resource, SchedBatch};
 use crate::pipeline::factory::Built;
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 use crate::telemetry::{Meter, Telemetry};
@@ -148,7 +148,8 @@ impl Container {
         let mut told: HashMap<ProcessKey, Told, foldhash::fast::RandomState> = HashMap::default();
         for cycle in &batch.cycles {
             let task = &cycle.task;
-            let news = Told { leader: task.tid == task.process.pid, context: cycle.context.is_some() };
+            let leader = (task.tid == task.process.pid).then_some(cycle.cgroup);
+            let news = Told { leader, context: cycle.context.is_some() };
             let known = told.get(&task.process).copied();
             if known.is_some_and(|known| known.covers(news)) {
                 continue;
@@ -159,8 +160,8 @@ impl Container {
             let is_resolved = known.is_some();
             let known = known.map_or(news, |known| known.with(news));
             told.insert(task.process, known);
-            // a leader's cycle decides where threads of a process live in several cgroups
-            if is_resolved && !news.leader {
+            // a leader's cycle decides where threads of a process live in several cgroups, its last where it moved
+            if is_resolved && news.leader.is_none() {
                 continue;
             }
             let owner = batch.owners.get(&cycle.cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
@@ -174,19 +175,19 @@ impl Container {
 /// What cycles of one process have told already.
 #[derive(Debug, Clone, Copy)]
 struct Told {
-    /// One was its leader's.
-    leader: bool,
+    /// Where its leader was at the last of its cycles.
+    leader: Option<CgroupKey>,
     /// One carried a context.
     context: bool,
 }
 
 impl Told {
     fn covers(self, news: Self) -> bool {
-        self.leader >= news.leader && self.context >= news.context
+        (news.leader.is_none() || news.leader == self.leader) && self.context >= news.context
     }
 
     fn with(self, news: Self) -> Self {
-        Self { leader: self.leader | news.leader, context: self.context | news.context }
+        Self { leader: news.leader.or(self.leader), context: self.context | news.context }
     }
 }
 

@@ -101,6 +101,19 @@ fn a_process_carries_its_containers_attributes() {
     assert_eq!(resource.get("process.pid"), Some(&7.into()));
 }
 
+/// Check that a process which enters its container between two cycles of one batch is the container's.
+#[test]
+fn a_process_is_where_its_leader_was_last() {
+    let mut processor = processor(&context());
+    let path = format!("/docker/{ID}");
+    let mut batch = batch(&[(1, Some("/")), (2, Some(&path))]);
+    let process = ProcessKey { pid: 7, start: BootNs(1) };
+    let at = |cgroup, tid| cycle(Task { tid, process, start: BootNs(1), cgroup: key(cgroup), ..Task::default() });
+    batch.cycles = vec![at(1, 7), at(2, 7), at(2, 7), at(1, 8)];
+    processor.attribute(&mut batch, Instant::now());
+    assert_eq!(batch.processes[&process].resource.text("container.id"), Some(ID));
+}
+
 #[test]
 fn ten_thousand_containers_stay_within_the_cache() {
     let context = context();
