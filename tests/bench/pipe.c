@@ -9,18 +9,18 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "../real/publisher/process.h"
+#define THREAD_CONTEXT_HERE
+#include "../../examples/traced_c/thread_context.h"
 
 static int to[2], fro[2], publishes;
 
 static void be_active(int number)
 {
-	struct record *record = calloc(1, sizeof(*record) + 8);
-	memset(record->trace, 0x40 + number, 16);
-	memset(record->span, 0x50 + number, 8);
-	record->valid = record->flags = 1;
+	uint8_t trace_id[16], span_id[8];
+	memset(trace_id, 0x40 + number, sizeof(trace_id));
+	memset(span_id, 0x50 + number, sizeof(span_id));
 	if (publishes)
-		publish(record);
+		enter_span(trace_id, span_id, 1);
 }
 
 static void *answer(void *unused)
@@ -53,8 +53,8 @@ int main(int count, char **words)
 	CPU_ZERO(&cpu);
 	CPU_SET(0, &cpu);
 	sched_setaffinity(0, sizeof(cpu), &cpu);
-	if (publishes)
-		process_context();
+	if (publishes && publish_process("pipe"))
+		return 1;
 	be_active(0);
 	if (pipe(to) || pipe(fro) || pthread_create(&thread, NULL, answer, NULL))
 		return 1;

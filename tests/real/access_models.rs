@@ -62,7 +62,8 @@ fn build(folder: &Path) -> Result<Vec<(String, Vec<String>)>> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/publisher/");
     let compile = |arguments: &[&str]| -> Result<()> {
         let mut command = Command::new("cc");
-        command.current_dir(folder).args(["-O1", "-I", source]).args(arguments);
+        let headers = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/traced_c");
+        command.current_dir(folder).args(["-O1", "-I", headers]).args(arguments);
         let output = command.output().context("no C compiler")?;
         ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         Ok(())

@@ -46,19 +46,29 @@ pub(crate) fn intervals_are_under_the_right_spans() -> Result<()> {
 }
 
 fn build(folder: &Path) -> Result<std::path::PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/publisher/");
+    let root = env!("CARGO_MANIFEST_DIR");
     let program = folder.join("requests");
-    let files = ["requests.c", "context.c"].map(|name| format!("{source}{name}"));
+    let (file, headers) = (format!("{root}/tests/real/publisher/requests.c"), format!("{root}/examples/traced_c"));
     let mut compile = Command::new("cc");
     let output = compile
         .args(["-O1", "-rdynamic"])
-        .args(&files)
+        .arg(&file)
+        .arg("-I")
+        .arg(&headers)
         .arg("-o")
         .arg(&program)
         .arg("-lpthread")
         .output()
         .context("no C compiler")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // the example that the headers are there for
+    let example = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-rdynamic"])
+        .arg(format!("{headers}/main.c"))
+        .arg("-o")
+        .arg(folder.join("traced_c"))
+        .output()?;
+    ensure!(example.status.success(), "{}", String::from_utf8_lossy(&example.stderr));
     Ok(program)
 }
 

@@ -1,6 +1,4 @@
-/* Publishes a thread context (OTEP 4947): the part that a language's library would hold. */
-#include <stdint.h>
-#include <stddef.h>
-struct record { uint8_t trace[16], span[8], valid, flags; uint16_t attributes; } __attribute__((packed, aligned(2)));
-__thread struct record *otel_thread_ctx_v1;
-void publish(struct record *r) { otel_thread_ctx_v1 = r; }
+/* The part of a language's library that holds the thread's pointer (OTEP 4947), compiled in every way. */
+struct thread_context;
+__thread struct thread_context *otel_thread_ctx_v1;
+void publish(struct thread_context *record) { otel_thread_ctx_v1 = record; }

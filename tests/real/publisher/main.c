@@ -6,14 +6,20 @@
 #include <string.h>
 #include <unistd.h>
 #include <pthread.h>
-#include "process.h"
+#include "thread_context.h"
+
+#ifdef DLOPEN
+static void (*publish)(struct thread_context *);
+#else
+void publish(struct thread_context *);
+#endif
 
 /* Thread `id` is in trace 4id4id... under span 5id5id..., so that a reader sees whose record it got. */
 static void *work(void *id)
 {
-	struct record *record = calloc(1, sizeof(*record) + 8);
-	memset(record->trace, 0x40 + (long)id, 16);
-	memset(record->span, 0x50 + (long)id, 8);
+	struct thread_context *record = calloc(1, sizeof(*record) + 8);
+	memset(record->trace_id, 0x40 + (long)id, 16);
+	memset(record->span_id, 0x50 + (long)id, 8);
 	record->valid = record->flags = 1;
 	publish(record);
 	for (;;)
@@ -25,7 +31,8 @@ int main(int count, char **words)
 {
 	pthread_t thread;
 
-	process_context();
+	if (publish_process("publisher"))
+		return 1;
 #ifdef DLOPEN
 	void *library = count > 1 ? dlopen(words[1], RTLD_NOW) : NULL;
 	if (!library)

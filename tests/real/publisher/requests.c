@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "process.h"
+#define THREAD_CONTEXT_HERE
+#include "thread_context.h"
 
 #define THREADS 8
 #define CHANGES 200000
@@ -37,20 +38,20 @@ static void burn(uint64_t us)
 }
 
 /* The change's own time lies between the two that are told: within it either span is right. */
-static void enter(struct worker *self, struct record *record, uint64_t trace, uint64_t span)
+static void enter(struct worker *self, uint64_t trace, uint64_t span)
 {
 	struct change *change = self->change + self->changes;
+	uint8_t trace_id[16] = { 0 };
+	struct thread_context none = { 0 };
+
 	if (self->changes + 2 > CHANGES)
 		return;
+	memcpy(trace_id, &trace, sizeof(trace));
 	change[0] = (struct change){ now(), ~0ULL };
-	record->valid = 0;
-	__asm__ volatile("" ::: "memory");
-	memset(record->trace, 0, sizeof(record->trace));
-	memcpy(record->trace, &trace, sizeof(trace));
-	memcpy(record->span, &span, sizeof(span));
-	record->flags = 1;
-	__asm__ volatile("" ::: "memory");
-	record->valid = span != 0;
+	if (span)
+		enter_span(trace_id, (uint8_t *)&span, 1);
+	else
+		leave_span(none);
 	change[1] = (struct change){ now(), span };
 	self->changes += 2;
 }
@@ -58,22 +59,20 @@ static void enter(struct worker *self, struct record *record, uint64_t trace, ui
 static void *serve(void *of)
 {
 	struct worker *self = of;
-	struct record *record = calloc(1, sizeof(*record) + 8);
 	struct timespec query = { 0, 200000 }, due;
 
 	self->tid = gettid();
-	publish(record);
 	clock_gettime(CLOCK_MONOTONIC, &due);
 	for (uint64_t request = 1; !stopping; request++) {
 		uint64_t trace = (uint64_t)(self->number + 1) << 32 | request, span = trace << 8;
-		enter(self, record, trace, span | 1);
+		enter(self, trace, span | 1);
 		burn(100 + request % 7 * 10);
-		enter(self, record, trace, span | 2);
+		enter(self, trace, span | 2);
 		burn(5);
 		nanosleep(&query, NULL);
-		enter(self, record, trace, span | 1);
+		enter(self, trace, span | 1);
 		burn(50);
-		enter(self, record, trace, 0);
+		enter(self, trace, 0);
 		due.tv_nsec += PERIOD_NS;
 		for (; due.tv_nsec >= 1000000000L; due.tv_nsec -= 1000000000L)
 			due.tv_sec++;
@@ -91,7 +90,8 @@ int main(int count, char **words)
 {
 	if (count < 2)
 		return 2;
-	process_context();
+	if (publish_process("requests"))
+		return 1;
 	signal(SIGINT, stop);
 	for (int i = 0; i < THREADS; i++) {
 		workers[i].number = i;
