@@ -243,6 +243,8 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	if (moved)
 		settle(p, state);
 	add_open(state, &look, &stay);
+	if (p->tgid == args->self_tgid)
+		args->self_cgroup = cgroup_id(group);
 	if (settings.tell_paths)
 		tell_path(state->slot, group);
 }

@@ -287,6 +287,7 @@ struct collect_args {
 	unsigned int self_tgid;			/* ours, as the kernel sees it */
 	unsigned int no_storage;
 	unsigned int pad;
+	unsigned long long self_cgroup;		/* ours; 0: not seen */
 };
 
 /* Set before loading. */

@@ -16,16 +16,23 @@ use crate::support::folder;
 
 const POD: &str = "4f1c0d6e-2b7a-4d52-9c55-0a6b1c2d3e4f";
 const BUSY: &str = "while :; do :; done";
-/// Enters a cgroup, and its own part of the hierarchy is all that is mounted in the namespaces that it makes.
+/// Enters a cgroup, and in the namespaces that it makes its own part of the hierarchy is mounted at most.
 const ENTER: &str = "echo 0 >\"$0/cgroup.procs\" && exec unshare --cgroup --mount \
     sh -c 'umount -R -l /sys/fs/cgroup/cpu 2>/dev/null || umount -R -l /sys/fs/cgroup
-    mount -t cgroup -o cpu none \"$0\" || mount -t cgroup2 none \"$0\" && exec \"$@\"' \"$@\"";
+    [ ! -d \"$0\" ] || mount -t cgroup -o cpu none \"$0\" || mount -t cgroup2 none \"$0\" && exec \"$@\"' \"$@\"";
 
 pub(crate) fn sees_its_pod_from_inside() -> Result<()> {
+    sees_its_pod(true)?;
+    sees_its_pod(false)
+}
+
+fn sees_its_pod(is_mounted: bool) -> Result<()> {
     let folder = folder()?;
     let output = folder.path().join("metrics.json");
     let part = folder.path().join("part");
-    fs::create_dir(&part)?;
+    if is_mounted {
+        fs::create_dir(&part)?;
+    }
     let ids = [1, 2, 3].map(container_id);
     let in_pod = |id: &str| Cgroup::make(&format!("/sidecar-pods/pod{POD}/{id}"));
     let (mut application, own) = (in_pod(&ids[0])?, in_pod(&ids[1])?);

@@ -57,11 +57,6 @@ impl Hierarchy {
         Ok(Self::decide(&controllers, &own, &mounts, is_namespaced))
     }
 
-    /// The id of our own cgroup, in a cgroup namespace that has its part mounted.
-    pub(super) fn own_id(&self) -> Option<u64> {
-        fs::metadata(self.own_part.as_ref()?).map(|metadata| metadata.ino()).ok()
-    }
-
     /// The host's cgroups cannot be walked from here, or only a part of them.
     pub(super) fn is_hidden(&self) -> bool {
         self.mount.as_ref().is_none_or(|mount| !mount.below.is_empty())

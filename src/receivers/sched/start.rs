@@ -143,13 +143,13 @@ fn begin<'a>(
     let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
     let driver = Driver::start(storage, &load)?;
-    driver.collect()?;
+    let args = driver.collect()?;
     let mut paths = CgroupPaths::default();
     if let Some(mount) = &hierarchy.mount {
         paths.walk(mount);
     }
     let early = if hierarchy.is_hidden() { told_so_far(&driver, &mut paths)? } else { Assembler::default() };
-    let view = View::new(settings.scope, standpoint(&hierarchy, &paths))
+    let view = View::new(settings.scope, standpoint(&hierarchy, &paths, args.self_cgroup))
         .map_err(|why| DriverError::other(format!("receivers::sched::scope: {why}")))?;
     let facts = host_facts(settings, &driver, since);
     tracing::info!(
@@ -199,8 +199,8 @@ fn told_so_far(driver: &Driver<'_>, paths: &mut CgroupPaths) -> Result<Assembler
     Ok(assembler)
 }
 
-/// Where the agent itself is.
-fn standpoint(hierarchy: &Hierarchy, paths: &CgroupPaths) -> Standpoint {
+/// Where the agent itself is; `told`: in which cgroup the kernel saw it.
+fn standpoint(hierarchy: &Hierarchy, paths: &CgroupPaths, told: u64) -> Standpoint {
     let namespace = fs::read_link("/proc/self/ns/pid");
     let sees_host = namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE);
     let mut part = CgroupPaths::default();
@@ -208,8 +208,8 @@ fn standpoint(hierarchy: &Hierarchy, paths: &CgroupPaths) -> Standpoint {
         part.walk(&Mount { point: point.clone(), below: String::new() });
     }
     // from inside a cgroup namespace only the kernel's own word tells where it lies
-    let told = || paths.get(hierarchy.own_id()?).map(|path| path.to_string());
-    Standpoint { path: hierarchy.own.clone().or_else(told), own: part.ids().collect(), sees_host }
+    let told = paths.get(told).map(|path| path.to_string());
+    Standpoint { path: hierarchy.own.clone().or(told), own: part.ids().collect(), sees_host }
 }
 
 /// Slots: one is for what has none. By CPUs where nothing is set, so that the maps stay in bounds on large hosts.
