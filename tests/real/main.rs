@@ -14,6 +14,7 @@ mod deploy;
 mod differential;
 mod enriched;
 mod faults;
+mod hostile;
 mod judged;
 mod kernels;
 mod kubernetes;
@@ -58,6 +59,7 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Podman, Jaeger],
         enriched::a_request_that_passes_through_is_told,
     ),
+    ("hostile::a_container_cannot_speak_as_another", &[Root, Btf], hostile::a_container_cannot_speak_as_another),
     ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),

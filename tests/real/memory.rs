@@ -29,7 +29,7 @@ pub(crate) fn stays_in_its_bound_and_takes_again() -> Result<()> {
     let (mut taken, mut peak) = (0, 0_f64);
     for _ in 0..REQUESTS_MAX {
         let outcome = http::ask(inlet, "POST", "/v1/traces", &body);
-        peak = peak.max(resident_mib(&agent)?);
+        peak = peak.max(agent.resident_mib()?);
         match outcome {
             Ok(_) => taken += 1,
             Err(error) if error.to_string().contains(" 503 ") => break,
@@ -40,13 +40,13 @@ pub(crate) fn stays_in_its_bound_and_takes_again() -> Result<()> {
     // a sender that goes on all the same changes nothing
     for _ in 0..200 {
         let _refused = http::ask(inlet, "POST", "/v1/traces", &body);
-        peak = peak.max(resident_mib(&agent)?);
+        peak = peak.max(agent.resident_mib()?);
     }
     let mut collector = receiving(outlet, folder.path())?;
     let again = eventually("room", Duration::from_secs(60), || {
-        peak = peak.max(resident_mib(&agent)?);
+        peak = peak.max(agent.resident_mib()?);
         match http::ask(inlet, "POST", "/v1/traces", &body) {
-            Ok(_) => Ok(Some(resident_mib(&agent)?)),
+            Ok(_) => Ok(Some(agent.resident_mib()?)),
             Err(error) if error.to_string().contains(" 503 ") => Ok(None),
             Err(error) => bail!(error),
         }
@@ -108,10 +108,4 @@ service: {{telemetry: {{metrics: {{level: none}}}}, pipelines: {{traces: {{recei
     let mut collector = Program::start("receiving", command.arg("--config").arg(&file), folder)?;
     collector.listens(at)?;
     Ok(collector)
-}
-
-fn resident_mib(agent: &Agent) -> Result<f64> {
-    let text = fs::read_to_string(format!("/proc/{}/statm", agent.pid()))?;
-    let pages: f64 = text.split(' ').nth(1).context("statm")?.parse()?;
-    Ok(pages * rustix::param::page_size() as f64 / f64::from(1 << 20))
 }

@@ -149,10 +149,8 @@ impl Processes {
                 resource
             }
         };
-        for (key, value) in published.iter().flat_map(|published| published.iter()) {
-            if !OURS.contains(&key) {
-                resource.set(key.to_owned(), value.clone());
-            }
+        if let Some(published) = published {
+            add_claims(&mut resource, published);
         }
         resource.set("process.pid", i64::from(task.process.pid));
         if task.process.start.0 > 0
@@ -173,6 +171,24 @@ impl Processes {
             resource.set("process.executable.path", Arc::clone(path));
         }
         Process { vpid, executable_name, executable_path, resource: Arc::new(resource) }
+    }
+}
+
+/// Adds what a process says of itself. Where it runs is not for it to say, or a container that knows another's name
+/// could speak as that one: of a container nothing is taken, and of a pod only what is not known, by a process that is
+/// in one and claims no other.
+fn add_claims(resource: &mut Resource, published: &Resource) {
+    let pod = resource.get("k8s.pod.uid");
+    let own_pod = pod.is_some() && published.get("k8s.pod.uid").is_none_or(|claimed| Some(claimed) == pod);
+    let in_container = resource.get("container.id").is_some();
+    let known: Vec<String> = resource.iter().map(|(key, _)| key.to_owned()).collect();
+    for (key, value) in published.iter() {
+        let refused = OURS.contains(&key)
+            || in_container && key.starts_with("container.")
+            || in_container && key.starts_with("k8s.") && (!own_pod || known.iter().any(|known| known == key));
+        if !refused {
+            resource.set(key.to_owned(), value.clone());
+        }
     }
 }
 
@@ -219,6 +235,38 @@ mod tests {
         assert_eq!(process.resource.text("process.creation.time"), Some("2023-11-14T22:13:21.23Z"));
         assert_eq!(process.resource.get("process.pid"), Some(&7.into()));
         assert_eq!((process.vpid, process.executable_name.as_ref()), (None, None));
+    }
+
+    /// Check that a process cannot speak as another container or pod, and may say what nobody else knows.
+    #[test]
+    fn claims() {
+        let resource = |pairs: &[(&'static str, &'static str)]| {
+            let mut resource = Resource::new();
+            for (key, value) in pairs {
+                resource.set(*key, *value);
+            }
+            resource
+        };
+        let with = |own: &[(&'static str, &'static str)], claims: &[(&'static str, &'static str)]| {
+            let mut own = resource(own);
+            add_claims(&mut own, &resource(claims));
+            own
+        };
+        let pod = [("container.id", "c"), ("k8s.pod.name", "mine-1"), ("k8s.pod.uid", "a")];
+        let lie = [
+            ("container.id", "victim"),
+            ("container.name", "victim"),
+            ("k8s.pod.uid", "b"),
+            ("k8s.pod.name", "victim-1"),
+            ("k8s.node.name", "n"),
+        ];
+        assert_eq!(with(&pod, &lie), resource(&pod));
+        assert_eq!(with(&pod[..1], &lie), resource(&pod[..1]));
+        let news = [("k8s.pod.uid", "a"), ("k8s.pod.name", "x"), ("k8s.node.name", "n"), ("service.namespace", "shop")];
+        let both = [pod[0], pod[1], pod[2], ("k8s.node.name", "n"), ("service.namespace", "shop")];
+        assert_eq!(with(&pod, &news), resource(&both));
+        // without a container's cgroup there is no other word
+        assert_eq!(with(&[], &[("k8s.pod.name", "x")]).text("k8s.pod.name"), Some("x"));
     }
 
     #[test]

@@ -46,24 +46,29 @@ fn batch(at: u64, run_ns: u64, gone: bool, owner: &Arc<Owner>) -> Data {
     }))
 }
 
-/// Start, time and running seconds of every point of the container.
-fn running(metrics: &mut SchedMetrics, data: Data) -> Vec<(u64, u64, Option<f64>)> {
+/// What comes out of one batch.
+fn made(metrics: &mut SchedMetrics, data: Data) -> Vec<Metric> {
     let mut out = Outbox::default();
     metrics.process(data, &mut out);
+    let all = out.drain().flat_map(|data| match data {
+        Data::Metrics(resources) => resources,
+        _ => Vec::new(),
+    });
+    all.flat_map(|resource| resource.scope_metrics).flat_map(|scope| scope.metrics).collect()
+}
+
+/// Start, time and running seconds of every point of the container.
+fn running(metrics: &mut SchedMetrics, data: Data) -> Vec<(u64, u64, Option<f64>)> {
     let mut found = Vec::new();
-    for data in out.drain() {
-        let Data::Metrics(resources) = data else { continue };
-        for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
-            if let (Some(metric::Data::Sum(sum)), "linux.sched.time") = (&metric.data, metric.name.as_str()) {
-                found.extend(sum.data_points.iter().map(|point| {
-                    let value = point.value.map(|value| match value {
-                        Number::AsDouble(seconds) => seconds,
-                        Number::AsInt(_) => f64::NAN,
-                    });
-                    (point.start_time_unix_nano, point.time_unix_nano, value)
-                }));
-            }
-        }
+    for metric in made(metrics, data).into_iter().filter(|metric| metric.name == "linux.sched.time") {
+        let Some(metric::Data::Sum(sum)) = metric.data else { continue };
+        found.extend(sum.data_points.iter().map(|point| {
+            let value = point.value.map(|value| match value {
+                Number::AsDouble(seconds) => seconds,
+                Number::AsInt(_) => f64::NAN,
+            });
+            (point.start_time_unix_nano, point.time_unix_nano, value)
+        }));
     }
     found
 }
@@ -101,20 +106,12 @@ fn late_names() {
 
 /// The exemplars of the container's waits after one more batch.
 fn exemplars(metrics: &mut SchedMetrics, data: Data) -> Vec<Exemplar> {
-    let mut out = Outbox::default();
-    metrics.process(data, &mut out);
-    let mut found = Vec::new();
-    for data in out.drain() {
-        let Data::Metrics(resources) = data else { continue };
-        for metric in resources.iter().flat_map(|r| &r.scope_metrics).flat_map(|s| &s.metrics) {
-            if let (Some(metric::Data::Histogram(of)), "linux.sched.wait.duration") =
-                (&metric.data, metric.name.as_str())
-            {
-                found.extend(of.data_points[0].exemplars.clone());
-            }
-        }
-    }
-    found
+    let waits = made(metrics, data).into_iter().filter(|metric| metric.name == "linux.sched.wait.duration");
+    let points = waits.flat_map(|metric| match metric.data {
+        Some(metric::Data::Histogram(of)) => of.data_points,
+        _ => Vec::new(),
+    });
+    points.flat_map(|point| point.exemplars).collect()
 }
 
 /// A cycle that suffered inside a request, sampled or not by `flags`.

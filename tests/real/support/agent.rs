@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use super::collector::Collector;
@@ -50,9 +50,11 @@ impl Agent {
         self.program.says(words)
     }
 
-    /// Its process.
-    pub(crate) fn pid(&self) -> i32 {
-        self.program.pid().as_raw_nonzero().get()
+    /// Memory that it holds now.
+    pub(crate) fn resident_mib(&self) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/statm", self.program.pid().as_raw_nonzero()))?;
+        let pages: f64 = text.split(' ').nth(1).context("statm")?.parse()?;
+        Ok(pages * rustix::param::page_size() as f64 / f64::from(1 << 20))
     }
 
     /// Ends it as Ctrl-C does.
