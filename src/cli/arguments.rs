@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::container::Target;
 use super::doctor::{DoctorArguments, LoadArguments};
@@ -74,6 +74,12 @@ pub(super) enum Command {
     Top(TopArguments),
     /// Say what this host allows us to measure, what is missing and how to get it
     Doctor(DoctorArguments),
+    /// Print completions for a shell: schedscope completions bash >/etc/bash_completion.d/schedscope
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// A worker of `doctor --verify`
     #[command(hide = true)]
     DoctorLoad(LoadArguments),
@@ -178,6 +184,13 @@ impl ContainerArguments {
     }
 }
 
+/// Completions of this command line.
+pub(super) fn completions_of(shell: clap_complete::Shell) -> String {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "schedscope", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Gates of the Collector whose effect is always on here.
 const KNOWN_GATES: [&str; 1] = ["otelcol.printInitialConfig"];
 
@@ -194,8 +207,6 @@ pub(super) fn check_feature_gates(gates: &[String]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parsed(line: &str) -> Result<Arguments, clap::Error> {
@@ -223,6 +234,15 @@ mod tests {
             assert!(parsed(line).is_err(), "{line}");
         }
         assert!(!parsed("--version").unwrap_err().use_stderr());
+    }
+
+    /// Check that every subcommand is completed.
+    #[test]
+    fn completions() {
+        let text = completions_of(clap_complete::Shell::Bash);
+        for name in ["top", "validate", "print-config", "replay", "doctor", "--verify", "--config"] {
+            assert!(text.contains(name), "{name}");
+        }
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, Str
         Command::Replay(arguments) => replay::run(arguments, config),
         Command::Record(how) => record::run(how),
         Command::Top(how) => top::run(how),
+        Command::Completions { shell } => Ok(arguments::completions_of(*shell)),
         Command::DoctorLoad(which) => doctor::work(which),
         Command::Validate | Command::PrintConfig(_) | Command::Components(_) | Command::Doctor(_) => Ok(String::new()),
     }
