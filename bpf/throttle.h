@@ -107,7 +107,9 @@ __noinline int throttled_part(struct stay *stay)
 		if (running < begin)
 			begin = running;
 	}
-	stay->throttled = sum;
+	/* an end that is only inferred from the kernel's total may overlap the episode that goes on */
+	u64 whole = now > since ? now - since : 0;
+	stay->throttled = sum < whole ? sum : whole;
 	stay->first = begin < since ? since : begin;
 	return 0;
 }

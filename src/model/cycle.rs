@@ -264,7 +264,8 @@ impl Cycle {
 
     /// When the first known part of the cycle began.
     pub fn start(&self) -> BootNs {
-        let off_cpu = self.wait_ns.unwrap_or(0) + self.throttled_ns.unwrap_or(0) + self.block_ns.unwrap_or(0);
+        let parts = [self.wait_ns, self.throttled_ns, self.block_ns];
+        let off_cpu = parts.into_iter().flatten().fold(0, u64::saturating_add);
         self.run_start().minus(off_cpu)
     }
 

@@ -242,7 +242,8 @@ fn compare(program: &Threads, machine: &Threads, drift: u64, gaps: u64) -> Resul
             "{alone} of {pairs} cycles are in one alone"
         );
     }
-    ensure!(tally.other_end == 0, "{} of {pairs} runs ended in another way", tally.other_end);
+    // at a gap the machine may pair a run with the end of another
+    ensure!(tally.other_end as u64 <= gaps / 100, "{} of {pairs} runs ended in another way", tally.other_end);
     ensure!(run <= TYPICAL_NS && wait <= TYPICAL_NS, "{run} and {wait} ns");
     let seconds = |ns: u64| ns as f64 / 1e9;
     close("run (the machine's)", seconds(tally.run[0]), seconds(tally.run[1]), 0.01, 0.002)?;

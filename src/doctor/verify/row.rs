@@ -54,8 +54,9 @@ pub(super) const THROTTLED: Bound = Bound { share: 0.05, floor: 0.1 };
 pub(super) const THROTTLED_CLOCK: Bound = Bound { share: 0.01, floor: 0.1 };
 /// What was throttled of the wait in which a task is moved is told as waiting.
 pub(super) const THROTTLED_OF_MOVED: Bound = Bound { share: 0.05, floor: 0.3 };
-/// Beyond what lies between the earliest and the latest that a stop can have begun and ended.
-pub(super) const STOPPED: Bound = Bound { share: 0.01, floor: 0.01 };
+/// Beyond what lies between the earliest and the latest that a stop can have begun and ended; a tick or two of an
+/// emulated CPU that the tracer waits for are in it.
+pub(super) const STOPPED: Bound = Bound { share: 0.01, floor: 0.04 };
 pub(super) const LIFETIME: Bound = Bound { share: 0.001, floor: 0.001 };
 pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
 /// The host goes on between the reading of its counter and that of every task's: some milliseconds.

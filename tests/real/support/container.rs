@@ -235,7 +235,8 @@ impl Cgroup {
             text.lines().find_map(|line| {
                 let mut fields = line.splitn(3, ':').skip(1);
                 let has_it = fields.next()?.split(',').any(|name| name == controller);
-                Some(fields.next()?.trim_start_matches('/').to_owned()).filter(|_| has_it)
+                let path = fields.next()?.trim_start_matches('/');
+                has_it.then(|| path.to_owned())
             })
         };
         let root = Path::new("/sys/fs/cgroup");
