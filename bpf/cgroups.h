@@ -50,11 +50,7 @@ static __always_inline int cgroup_event(struct cgroup *group, const char *path, 
 	} else {
 		record->slot = slot_make(id, record->serial);
 	}
-	long bytes = bpf_probe_read_kernel_str(record->path, PATH_LEN, path);
-	if (bytes < 1)
-		bytes = 1;
-	if (bytes > PATH_LEN)
-		bytes = PATH_LEN;
+	u32 bytes = read_text(record->path, PATH_LEN, path);
 	record->path_bytes = bytes - 1;
 	u32 size = (sizeof(*record) - PATH_LEN) + bytes;
 	if (bpf_ringbuf_output(&ring, record, size & 2047, ring_flags())) {

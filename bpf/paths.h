@@ -6,6 +6,15 @@
 #ifndef PATHS_H
 #define PATHS_H
 
+/* Bytes of a kernel string that were read, its NUL among them: at least that one. */
+static __always_inline u32 read_text(char *to, u32 room, const char *from)
+{
+	long bytes = bpf_probe_read_kernel_str(to, room, from);
+	if (bytes < 1)
+		return 1;
+	return bytes > room ? room : bytes;
+}
+
 static __always_inline struct kernfs_node *parent_of(struct kernfs_node *node)
 {
 	struct kernfs_node___rcu *newer = (void *)node;
@@ -21,11 +30,7 @@ static __always_inline bool tell_node(struct kernfs_node *node, u64 id, u64 pare
 	record->kind = RECORD_NODE;
 	record->id = id;
 	record->parent = parent;
-	long bytes = bpf_probe_read_kernel_str(record->name, NAME_LEN, BPF_CORE_READ(node, name));
-	if (bytes < 1)
-		bytes = 1;
-	if (bytes > NAME_LEN)
-		bytes = NAME_LEN;
+	u32 bytes = read_text(record->name, NAME_LEN, BPF_CORE_READ(node, name));
 	record->name_bytes = bytes - 1;
 	u32 size = (sizeof(*record) - NAME_LEN) + bytes;
 	return !bpf_ringbuf_output(&ring, record, size & 511, BPF_RB_NO_WAKEUP);

@@ -91,22 +91,28 @@ pub(crate) fn service() -> Result<PathBuf> {
     Ok(service)
 }
 
-fn judge(spans: &[Span]) -> Result<()> {
+/// The requests of more than so many seconds, each with its trace; fails where some are missing.
+pub(crate) fn requests(spans: &[Span], seconds: f64) -> Result<Vec<(&Span, Vec<&Span>)>> {
     let mut traces: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in spans {
         traces.entry(&span.trace_id).or_default().push(span);
     }
-    let requests: Vec<(&&Span, &Vec<&Span>)> = traces
-        .values()
-        .filter_map(|trace| Some((trace.iter().find(|span| span.name == "GET /checkout")?, trace)))
-        .filter(|(request, _)| request.seconds() > 0.03)
+    let requests: Vec<(&Span, Vec<&Span>)> = traces
+        .into_values()
+        .filter_map(|trace| Some((*trace.iter().find(|span| span.name == "GET /checkout")?, trace)))
+        .filter(|(request, _)| request.seconds() > seconds)
         .collect();
     ensure!(requests.len() >= REQUESTS, "{} of {REQUESTS} requests came to Jaeger", requests.len());
+    Ok(requests)
+}
+
+fn judge(spans: &[Span]) -> Result<()> {
+    let requests = requests(spans, 0.03)?;
     let (mut throttled, mut told, mut asked) = (0, 0, 0);
     for (request, trace) in &requests {
         let query = trace.iter().find(|span| span.name == "SELECT orders").context("a request without its query")?;
         for span in trace.iter().filter(|span| span.name.starts_with("sched.")) {
-            let parent = [**request, *query].into_iter().find(|parent| parent.span_id == span.parent_id);
+            let parent = [*request, *query].into_iter().find(|parent| parent.span_id == span.parent_id);
             ensure!(parent.is_some(), "an interval under nothing: {span:?}");
             ensure!(span.resource["service.name"] == "shop-web", "under another service: {span:?}");
             ensure!(span.attributes["linux.sched.context.source"] == "thread_context", "no source: {span:?}");

@@ -1,12 +1,12 @@
 //! Spans that pass through the agent: a service under a quota names its threads, as it knows them inside its container,
 //! and its requests come to Jaeger with what those threads suffered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::attached::{REQUESTS, covers, serve_requests};
+use crate::attached::{REQUESTS, covers, requests, serve_requests};
 use crate::support::agent::Agent;
 use crate::support::container::Podman;
 use crate::support::jaeger::Jaeger;
@@ -22,7 +22,7 @@ pub(crate) fn a_request_that_passes_through_is_told() -> Result<()> {
     let port = crate::program::free_address()?;
     // its pid is 1 inside, as that of many others: the container's id tells which one is meant
     let script = format!(
-        "read id < /work/id; export OTEL_RESOURCE_ATTRIBUTES=container.id=$id
+        "read id < /shared/id; export OTEL_RESOURCE_ATTRIBUTES=container.id=$id
          PORT={} OTEL_EXPORTER_OTLP_ENDPOINT=http://{entry} OTEL_BSP_SCHEDULE_DELAY=500 exec /traced_service",
         port.port()
     );
@@ -58,21 +58,12 @@ service:
 }
 
 fn judge(spans: &[Span], container: &str) -> Result<()> {
-    let mut traces: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
-    for span in spans {
-        traces.entry(&span.trace_id).or_default().push(span);
-    }
-    let requests: Vec<(&&Span, &Vec<&Span>)> = traces
-        .values()
-        .filter_map(|trace| Some((trace.iter().find(|span| span.name == "GET /checkout")?, trace)))
-        .filter(|(request, _)| request.seconds() > 0.05)
-        .collect();
-    ensure!(requests.len() >= REQUESTS, "{} of {REQUESTS} requests came to Jaeger", requests.len());
+    let requests = requests(spans, 0.05)?;
     let mut throttled = 0;
     for (request, trace) in &requests {
         let query = trace.iter().find(|span| span.name == "SELECT orders").context("a request without its query")?;
         for span in trace.iter().filter(|span| span.name.starts_with("sched.")) {
-            let parent = [**request, *query].into_iter().find(|parent| parent.span_id == span.parent_id);
+            let parent = [*request, *query].into_iter().find(|parent| parent.span_id == span.parent_id);
             let parent = parent.with_context(|| format!("an interval under nothing: {span:?}"))?;
             let inside = span.start_ns + 2_000 >= parent.start_ns && span.end_ns <= parent.end_ns + 2_000;
             ensure!(inside, "an interval outside its span: {span:?} {parent:?}");
@@ -80,7 +71,7 @@ fn judge(spans: &[Span], container: &str) -> Result<()> {
             ensure!(span.resource["container.id"] == *container, "under another Resource: {span:?}");
             ensure!(span.attributes["linux.sched.context.source"] == "otlp", "no source: {span:?}");
         }
-        for span in [**request, *query] {
+        for span in [*request, *query] {
             closes(span)?;
         }
         let (parts, whole) = covers(request, trace)?;

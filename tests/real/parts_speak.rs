@@ -77,7 +77,7 @@ pub(crate) fn jaeger_answers_with_what_it_gets() -> Result<()> {
 pub(crate) fn podman_throttles_for_real() -> Result<()> {
     let folder = folder()?;
     let mut podman = Podman::start(folder.path())?;
-    let script = "while [ ! -e /work/stop ]; do :; done; sleep 1000";
+    let script = "while [ ! -e /shared/stop ]; do :; done; sleep 1000";
     let container = podman.run("limited", 0.2, script, &[])?;
     ensure!(container.id.len() == 64 && container.name == "limited", "{container:?}");
     ensure!(container.quota_us * 5 == container.period_us, "{container:?}");

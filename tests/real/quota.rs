@@ -22,7 +22,7 @@ pub(crate) fn arrives_whole_over_http() -> Result<()> {
 }
 
 /// Loops against its quota until told to stop, then sleeps, so that the kernel's counters stand still while they are read.
-const BUSY_THEN_ASLEEP: &str = "while [ ! -e /work/stop ]; do :; done; sleep 1000";
+const BUSY_THEN_ASLEEP: &str = "while [ ! -e /shared/stop ]; do :; done; sleep 1000";
 
 fn arrives_whole(protocol: Protocol) -> Result<()> {
     let folder = folder()?;

@@ -38,8 +38,8 @@ pub(super) struct Feed {
     input: mpsc::Receiver<Parcel>,
     last: Last,
     interval: Duration,
-    /// The first points have everything since the start in them.
     ready: VecDeque<Reading>,
+    /// Of the last points, 0 before the first: those have everything since the start in them.
     time_ns: u64,
 }
 

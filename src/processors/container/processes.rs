@@ -181,11 +181,10 @@ fn add_claims(resource: &mut Resource, published: &Resource) {
     let pod = resource.get("k8s.pod.uid");
     let own_pod = pod.is_some() && published.get("k8s.pod.uid").is_none_or(|claimed| Some(claimed) == pod);
     let in_container = resource.get("container.id").is_some();
-    let known: Vec<String> = resource.iter().map(|(key, _)| key.to_owned()).collect();
     for (key, value) in published.iter() {
         let refused = OURS.contains(&key)
             || in_container && key.starts_with("container.")
-            || in_container && key.starts_with("k8s.") && (!own_pod || known.iter().any(|known| known == key));
+            || in_container && key.starts_with("k8s.") && (!own_pod || resource.get(key).is_some());
         if !refused {
             resource.set(key.to_owned(), value.clone());
         }

@@ -85,7 +85,7 @@ impl SchedSpans {
     /// On a bare host a person waits for traces that never come: said once, when the first could have been there.
     fn tell_of_host(&mut self, batch: &SchedBatch) {
         let could = batch.delivered_until.since(batch.facts.since) > 2 * self.settings.window.as_ns();
-        if self.windows.of_host > 0 && could && !self.told_of_host {
+        if self.windows.saw_host && could && !self.told_of_host {
             self.told_of_host = true;
             if !self.gave_traces {
                 tracing::info!(

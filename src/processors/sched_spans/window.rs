@@ -63,8 +63,8 @@ pub(super) struct Windows {
     held: usize,
     /// Cycles that were not kept because of [`HELD_MAX`], since they were last counted.
     pub(super) dropped: u64,
-    /// Cycles of threads in no container and no unit, which have no trace.
-    pub(super) of_host: u64,
+    /// There were cycles of threads in no container and no unit, which have no trace.
+    pub(super) saw_host: bool,
 }
 
 /// Cycles held in open windows, all owners together.
@@ -133,7 +133,7 @@ impl Windows {
 
     fn cycle(&mut self, cycle: &Cycle, batch: &SchedBatch, length_ns: u64) {
         let Some(owner) = batch.owners.get(&cycle.cgroup).filter(|owner| owner.kind != OwnerKind::Host) else {
-            self.of_host += 1;
+            self.saw_host = true;
             return;
         };
         if self.held >= HELD_MAX {

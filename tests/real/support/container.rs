@@ -82,11 +82,11 @@ impl Podman {
         Ok(podman)
     }
 
-    /// Starts a container with so many CPUs and a shell script; the folder is mounted at /work.
+    /// Starts a container with so many CPUs and a shell script; the folder is mounted at /shared.
     pub(crate) fn run(&mut self, name: &str, cpus: f64, script: &str, options: &[&str]) -> Result<Container> {
         let work = self.work(name);
         fs::create_dir_all(&work)?;
-        let (cpus, volume) = (cpus.to_string(), format!("{}:/work", work.display()));
+        let (cpus, volume) = (cpus.to_string(), format!("{}:/shared", work.display()));
         let mut arguments = vec!["run", "-d", "--name", name, "--cpus", &cpus, "-v", &volume];
         arguments.extend(LIMITS);
         if !options.iter().any(|option| option.starts_with("--network")) {
@@ -111,7 +111,7 @@ impl Podman {
         Ok(fs::read_to_string(&path)?.trim().to_owned())
     }
 
-    /// The folder that the container of that name sees as /work.
+    /// The folder that the container of that name sees as /shared.
     pub(crate) fn work(&self, name: &str) -> PathBuf {
         self.folder.join("work").join(name)
     }
