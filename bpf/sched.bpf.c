@@ -20,6 +20,7 @@
 #include "follow.h"
 #include "switch.h"
 #include "cgroups.h"
+#include "collect.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
