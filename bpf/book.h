@@ -33,7 +33,8 @@ static __always_inline bool is_on_cpu(struct task_struct *p)
 	return p->on_cpu;
 }
 
-/* When a dead task's life ended, in clock ns: the end of its last slice. */
+/* Where a task's last slice ended, in clock ns. Too early by what it had run where the kernel put it back within the
+ * slice (nice, affinity, a change of its group, the way out). */
 static __always_inline u64 life_end(struct task_struct *p)
 {
 	return p->sched_info.last_arrival + (p->se.sum_exec_runtime - p->se.prev_sum_exec_runtime);
@@ -89,6 +90,18 @@ static __always_inline void count_off(struct task_state *state, struct look *loo
 	state->migrations = look->migrations;
 }
 
+/* The same to the thread's own totals. */
+static __always_inline void book_own(struct task_state *state, struct look *look)
+{
+	struct thread_totals *own = &state->own;
+
+	own->run += look->run - state->run;
+	own->delay += look->delay - state->delay;
+	own->voluntary += look->voluntary - state->voluntary;
+	own->involuntary += look->involuntary - state->involuntary;
+	own->migrations += look->migrations - state->migrations;
+}
+
 /* Books what a task did since the last look to the slot it was counted for. Global, as `overlap` is. */
 __noinline int book(struct task_state *state, struct look *look)
 {
@@ -107,6 +120,8 @@ __noinline int book(struct task_state *state, struct look *look)
 	add(&slot->voluntary, look->voluntary - state->voluntary);
 	add(&slot->involuntary, look->involuntary - state->involuntary);
 	add(&slot->migrations, look->migrations - state->migrations);
+	if (settings.tell_threads)
+		book_own(state, look);
 	count_off(state, look);
 	if (state->ended)
 		return 0;
@@ -119,6 +134,7 @@ __noinline int book(struct task_state *state, struct look *look)
 	}
 	if (boot > state->at) {
 		add(&slot->life, boot - state->at);
+		state->own.life += boot - state->at;
 		state->at = boot;
 	}
 	return 0;
@@ -138,7 +154,7 @@ static __always_inline bool born_here(struct task_struct *p)
 }
 
 /* At a thread's last switch-out its counters are final: nothing waits for the kernel to free it. */
-static __always_inline void book_exit(struct task_struct *p)
+static __always_inline void book_exit(struct task_struct *p, u64 now)
 {
 	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
 	if (!state)
@@ -147,6 +163,7 @@ static __always_inline void book_exit(struct task_struct *p)
 	look_at(&look, p, bpf_ktime_get_boot_ns());
 	look.dead = 1;
 	look.on_cpu = 0;
+	look.life_end = now;
 	book(state, &look);
 }
 

@@ -5,9 +5,10 @@
 #ifndef COLLECT_H
 #define COLLECT_H
 
-static __always_inline void add_open_block(struct slot *slot, struct task_state *state, u64 clock)
+static __always_inline void add_open_block(struct slot *slot, struct task_state *state, struct open *open, u64 clock)
 {
 	u64 block = clock - (state->block_start < began ? began : state->block_start);
+	open->block = block;
 	if (state->block_state == STATE_D)
 		slot->open_d += block;
 	else if (state->block_state == STATE_T)
@@ -18,9 +19,9 @@ static __always_inline void add_open_block(struct slot *slot, struct task_state 
 
 /* Slices that are open at this read: a task that never switches, a task that still waits or sleeps. `stay` holds
  * the clock of this read, and its queue's. Global, as `overlap` is. */
-__noinline int add_open(struct task_state *state, struct look *look, struct stay *stay)
+__noinline int add_open(struct task_state *state, struct look *look, struct stay *stay, struct open *open)
 {
-	if (!state || !look || !stay)
+	if (!state || !look || !stay || !open)
 		return 0;
 	u32 index = state->slot;
 	u64 clock = stay->now, gen = generation;
@@ -41,7 +42,8 @@ __noinline int add_open(struct task_state *state, struct look *look, struct stay
 		/* its counters are as old as its run queue's clock, at most a tick where the tick is on */
 		u64 then = look->queue_clock;
 		if (clock > then && clock - then < 1000000000ULL)
-			slot->open_run += clock - then;
+			open->run = clock - then;
+		slot->open_run += open->run;
 	} else if (look->queued) {
 		stay->since += look->ahead;
 		if (clock <= stay->since)
@@ -49,6 +51,8 @@ __noinline int add_open(struct task_state *state, struct look *look, struct stay
 		if (throttle_possible(stay))
 			throttled_part(stay);
 		u64 wait = clock - stay->since, throttled = stay->throttled;
+		open->wait = wait;
+		open->throttled = throttled;
 		slot->open_wait += wait;
 		slot->open_throttled += throttled;
 		wait += look->ahead;
@@ -57,7 +61,7 @@ __noinline int add_open(struct task_state *state, struct look *look, struct stay
 		if (wait - throttled >= settings.starvation)
 			slot->starving++;
 	} else if (state->block_start > look->arrival && clock > state->block_start) {
-		add_open_block(slot, state, clock);
+		add_open_block(slot, state, open, clock);
 	}
 	return 0;
 }
@@ -68,6 +72,7 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	struct cfs_rq *queue = p->se.cfs_rq;
 	struct stay stay;
 	struct look look;
+	struct open open = {};
 
 	look_at(&look, p, args->boot);
 	look.queue_clock = queue->rq->clock;
@@ -95,9 +100,14 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	look.delay += ahead;
 	book(state, &look);
 	look.ahead += ahead;
-	if (moved)
+	if (moved) {
+		if (settings.tell_threads)
+			tell_thread(p, state, &look, &open);
 		settle(p, state);
-	add_open(state, &look, &stay);
+	}
+	add_open(state, &look, &stay, &open);
+	if (settings.tell_threads && !tell_thread_of_many(p, state, &look, &open))
+		args->untold++;
 	if (p->tgid == args->self_tgid)
 		args->self_cgroup = cgroup_id(group);
 	if (settings.tell_paths)
@@ -118,7 +128,7 @@ static __always_inline void begin_collection(struct collect_args *args)
 	if (!began)
 		began = args->clock;
 	args->generation = ++generation;
-	args->tasks = args->no_storage = 0;
+	args->tasks = args->no_storage = args->untold = 0;
 }
 
 #endif

@@ -31,6 +31,9 @@ struct task_state {
 	u64 followed_out;		/* the clock, */
 	u64 followed_delay;		/* what it had waited in its life, */
 	struct context_entry context;	/* and what it published */
+	struct thread_totals own;	/* where threads are told apart, */
+	u32 own_ended;			/* and whether its end was told */
+	u32 pad;
 };
 
 struct {
@@ -39,6 +42,14 @@ struct {
 	__type(key, int);
 	__type(value, struct task_state);
 } tasks SEC(".maps");
+
+/* Of a task that is freed and never had a storage; too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct task_state);
+} unseen_states SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -148,6 +159,7 @@ const volatile struct clock_record layout_clock;
 const volatile struct cgroup_record layout_cgroup;
 const volatile struct context_entry layout_context;
 const volatile struct context_place layout_place;
+const volatile struct thread_record layout_thread;
 
 /* Written by user space and by programs while running. */
 u64 began;				/* clock of the first collection: what was before is not ours */
@@ -158,6 +170,7 @@ u64 boot_minus_clock;			/* newest estimate */
 u64 throttles_seen;			/* by our hooks */
 u64 cgroup_records_lost;
 u64 exit_records_lost;
+u64 thread_records_lost;
 
 struct collect_args iter_args;		/* of collect_iter, which has no arguments of its own */
 

@@ -16,6 +16,7 @@
 #include "paths.h"
 #include "book.h"
 #include "cycle.h"
+#include "threads.h"
 #include "context.h"
 #include "follow.h"
 #include "switch.h"
@@ -109,15 +110,20 @@ int BPF_PROG(sched_process_free, struct task_struct *p)
 	struct look look;
 	look_at(&look, p, bpf_ktime_get_boot_ns());
 	if (!state) {
-		struct task_state unseen = {};
-		if (!born_here(p))
+		u32 zero = 0;
+		struct task_state *unseen = bpf_map_lookup_elem(&unseen_states, &zero);
+		if (!unseen || !born_here(p))
 			return 0;
-		settle(p, &unseen);
-		unseen.at = p->start_boottime;
-		book(&unseen, &look);
+		__builtin_memset(unseen, 0, sizeof(*unseen));
+		settle(p, unseen);
+		unseen->at = p->start_boottime;
+		book(unseen, &look);
 		return 0;
 	}
 	book(state, &look);
+	struct open open = {};
+	if (settings.tell_threads && !tell_thread(p, state, &look, &open))
+		__sync_fetch_and_add(&thread_records_lost, 1);
 	if (state->told && !send_tid(RECORD_EXIT, p->pid, BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&exit_records_lost, 1);
 	return 0;

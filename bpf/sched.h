@@ -33,6 +33,7 @@ enum record_kind {
 	RECORD_MOVED = 6,		/* a process changed its cgroup: its other threads want a collection now */
 	RECORD_EXEC = 7,		/* a process runs another program */
 	RECORD_NODE = 8,		/* a part of the path of a cgroup that was there before us */
+	RECORD_THREAD = 9,		/* what a thread did so far */
 };
 
 enum run_end { END_BLOCKED, END_PREEMPTED, END_THROTTLED, END_EXITED };
@@ -157,6 +158,33 @@ struct clock_record {
 	unsigned long long boot;
 };
 
+/* What a thread did since it is counted, in ns and events; only ever more of all together, though an open slice may
+ * turn out to be another state. */
+struct thread_totals {
+	unsigned long long life;
+	unsigned long long run;
+	unsigned long long delay;		/* waited and throttled */
+	unsigned long long throttled;
+	unsigned long long stolen;
+	unsigned long long d;
+	unsigned long long t;
+	unsigned long long other;
+	unsigned long long voluntary;
+	unsigned long long involuntary;
+	unsigned long long migrations;
+};
+
+/* The same as told: at each collection, before it moves to another cgroup, and at its end. */
+struct thread_record {
+	unsigned char kind;
+	unsigned char ended;
+	unsigned short pad;
+	unsigned int tid;
+	unsigned int slot;
+	unsigned int pad2;
+	struct thread_totals totals;
+};
+
 /* A cgroup was made or removed. `path` is sent as long as it is. */
 struct cgroup_record {
 	unsigned char kind;
@@ -245,6 +273,7 @@ struct cpu_state {
 	unsigned int flags;
 	unsigned int reasons;
 	unsigned long long involuntary;		/* its counter at switch-in */
+	unsigned long long executed;		/* the same; the kernel's own begins anew within a slice (nice, exit) */
 	unsigned long long wait;
 	unsigned long long throttled;
 	unsigned long long wait_before;
@@ -286,7 +315,7 @@ struct collect_args {
 	unsigned int tasks;
 	unsigned int self_tgid;			/* ours, as the kernel sees it */
 	unsigned int no_storage;
-	unsigned int pad;
+	unsigned int untold;			/* threads that the ring had no room for */
 	unsigned long long self_cgroup;		/* ours; 0: not seen */
 };
 
@@ -306,7 +335,8 @@ struct settings {
 	unsigned char sampled_context;		/* a sampled one is a reason */
 	unsigned char history;			/* processes may be watched */
 	unsigned char tell_paths;		/* user space sees no cgroup file system */
-	unsigned char pad[2];
+	unsigned char tell_threads;		/* what each thread did is told apart */
+	unsigned char pad;
 	unsigned int hierarchy;			/* id of the hierarchy whose cgroups we follow, 0 = v2 */
 	unsigned int cpus;			/* possible CPUs */
 	unsigned int slots;

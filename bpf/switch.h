@@ -53,13 +53,15 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 		}
 	}
 	if (settings.stolen && known) {
-		u64 executed = prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime;
-		if (run > executed)
+		u64 executed = prev->se.sum_exec_runtime - cpu->executed;
+		if (run > executed) {
 			totals->stolen += run - executed;
+			own_stolen(prev, run - executed);
+		}
 	}
 	u32 end = run_end(cpu, prev, prev_state);
 	if (end == END_EXITED)
-		book_exit(prev);
+		book_exit(prev, now);
 	if (end == END_BLOCKED && prev_state && state_of(prev_state) != STATE_S) {
 		/* sleeps other than S are rare enough to note their begin; state 0 here is a sleep that a pending
 		 * signal cancelled: counted as voluntary, yet still runnable */
@@ -113,12 +115,16 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 	if (start <= next->sched_info.last_arrival || start > queued)
 		return;
 	u64 block = queued - start, ours = start < began ? (queued > began ? queued - began : 0) : block;
-	if (state->block_state == STATE_D)
+	if (state->block_state == STATE_D) {
 		totals->d += ours;
-	else if (state->block_state == STATE_T)
+		state->own.d += ours;
+	} else if (state->block_state == STATE_T) {
 		totals->t += ours;
-	else if (state->block_state == STATE_OTHER)
+		state->own.t += ours;
+	} else if (state->block_state == STATE_OTHER) {
 		totals->other += ours;
+		state->own.other += ours;
+	}
 	if (settings.block_histogram) {
 		struct slot_slices *slices = slot_slices_of(cpu->slot, bpf_get_smp_processor_id());
 		if (slices) {
@@ -155,6 +161,7 @@ static __always_inline void enter_wait(struct cpu_state *cpu, struct slot_cpu *t
 	if (throttled) {
 		totals->throttle[bucket_of(throttled)]++;
 		totals->throttle_sum += throttled;
+		own_throttled(next, throttled);
 		if (throttled >= settings.throttle)
 			cpu->reasons |= REASON_THROTTLE;
 	}
@@ -184,6 +191,8 @@ static __always_inline void enter(struct cpu_state *cpu, u32 cpu_id, struct task
 	cpu->tid = next->pid;
 	cpu->slot = slot;
 	cpu->involuntary = next->nivcsw;
+	if (settings.stolen)
+		cpu->executed = next->se.sum_exec_runtime;
 	cpu->flags = cpu->reasons = cpu->state = 0;
 	cpu->wait = cpu->throttled = cpu->wait_before = cpu->block = 0;
 	if (!totals || !queued)

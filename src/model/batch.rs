@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::targets::Targets;
 use super::task::{CgroupFacts, CgroupKey, Process, ProcessKey};
 use super::time::{BootNs, ClockOffset};
-use super::totals::CgroupTotals;
+use super::totals::{CgroupTotals, ThreadTotals};
 
 /// What the stages behind a `sched` receiver need of it; what nobody asks for is not attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Wants {
     pub limits: bool,
     /// Every cycle of the processes that a history is asked about.
     pub history: bool,
+    /// What each thread did, beside the totals of cgroups.
+    pub threads: bool,
 }
 
 impl Wants {
@@ -42,6 +44,7 @@ impl Wants {
             block_histogram: self.block_histogram || other.block_histogram,
             limits: self.limits || other.limits,
             history: self.history || other.history,
+            threads: self.threads || other.threads,
         }
     }
 }
@@ -74,6 +77,10 @@ pub struct Collection {
     pub at: BootNs,
     /// Every cgroup with a live thread or with totals that are not yet final.
     pub cgroups: Vec<(CgroupKey, CgroupTotals)>,
+    /// What single threads did, where asked for: in order of time for each thread.
+    pub threads: Vec<ThreadTotals>,
+    /// Threads that live and for which there was no room above.
+    pub threads_untold: u32,
     /// Losses since the agent began to watch.
     pub losses: Losses,
     /// Context switches of all CPUs since the agent began to watch, idle tasks' apart, where counted.

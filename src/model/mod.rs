@@ -27,4 +27,4 @@ pub use resource::{Resource, Value};
 pub use targets::{TargetGlobs, Targets};
 pub use task::{CgroupFacts, CgroupKey, Process, ProcessKey, Task};
 pub use time::{BootNs, ClockOffset, WallNs};
-pub use totals::{CgroupTotals, SchedState, StateTimes};
+pub use totals::{CgroupTotals, SchedState, StateTimes, ThreadTotals};

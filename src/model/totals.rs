@@ -1,7 +1,10 @@
 //! What a cgroup's threads did in all, as the kernel's own per-task counters say.
 
+use std::sync::Arc;
+
 use super::histogram::Histogram;
 use super::limits::Limits;
+use super::task::{CgroupKey, Task};
 
 /// Where a thread's time can be; the values of the attribute `linux.sched.state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +60,18 @@ impl SchedState {
     }
 }
 
+/// From where what a series may not lose is taken: first from those that it can have been mistaken for.
+const LENDERS: [SchedState; 8] = [
+    SchedState::Waiting,
+    SchedState::Throttled,
+    SchedState::Interruptible,
+    SchedState::Other,
+    SchedState::Stopped,
+    SchedState::Uninterruptible,
+    SchedState::Stolen,
+    SchedState::Running,
+];
+
 /// Thread-nanoseconds by state. `None` = not measured here, which is not 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StateTimes {
@@ -83,6 +98,37 @@ impl StateTimes {
         self.ns.get(state as usize).copied().flatten()
     }
 
+    /// A slice that was estimated while open may come out shorter, or as another state: a series waits instead of
+    /// falling, and what it keeps is taken from what others grew by, so that all together stay the threads' lives.
+    pub fn never_fall(&mut self, last: &Self) {
+        let mut kept = 0;
+        for state in SchedState::ALL {
+            if let (Some(now), Some(before)) = (self.get(state), last.get(state)) {
+                kept += before.saturating_sub(now);
+                self.set(state, now.max(before));
+            }
+        }
+        for state in LENDERS {
+            if let (Some(now), Some(before)) = (self.get(state), last.get(state)) {
+                let lent = kept.min(now - before);
+                self.set(state, now - lent);
+                kept -= lent;
+            }
+        }
+    }
+
+    /// What came since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut grown = *self;
+        for state in SchedState::ALL {
+            if let Some(ns) = self.get(state) {
+                grown.set(state, ns.saturating_sub(before.get(state).unwrap_or(0)));
+            }
+        }
+        grown
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for state in SchedState::ALL {
@@ -91,6 +137,25 @@ impl StateTimes {
             }
         }
     }
+}
+
+/// Cumulative totals of one thread since it is counted, of all cgroups that it lived in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadTotals {
+    /// The thread.
+    pub task: Arc<Task>,
+    /// Where it did what came since the totals before.
+    pub cgroup: CgroupKey,
+    /// Its time by state.
+    pub times: StateTimes,
+    /// Voluntary context switches.
+    pub voluntary: u64,
+    /// Involuntary context switches.
+    pub involuntary: u64,
+    /// CPU changes.
+    pub migrations: u64,
+    /// It is gone: nothing more comes of it.
+    pub ended: bool,
 }
 
 /// Cumulative totals of one cgroup since the agent began to watch it; open slices are added at each
@@ -121,4 +186,29 @@ pub struct CgroupTotals {
     pub threads: u32,
     /// Quotas and pressure, where asked for.
     pub limits: Limits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(waiting: u64, throttled: u64, interruptible: u64) -> StateTimes {
+        let mut times = StateTimes::default();
+        times.set(SchedState::Waiting, waiting);
+        times.set(SchedState::Throttled, throttled);
+        times.set(SchedState::Interruptible, interruptible);
+        times
+    }
+
+    #[test]
+    fn what_was_told_stays_told_and_the_sum_stays_true() {
+        // 50 that were throttled while open were booked as waiting
+        let mut now = times(180, 20, 300);
+        now.never_fall(&times(100, 70, 250));
+        assert_eq!(now, times(130, 70, 300));
+        // a wait that came out shorter, with little to take it from
+        let mut now = times(90, 70, 330);
+        now.never_fall(&times(130, 70, 300));
+        assert_eq!(now, times(130, 70, 300));
+    }
 }

@@ -95,14 +95,14 @@ pub(crate) fn hidden_containers_are_named() -> Result<()> {
     let paths =
         [format!("system.slice/docker-{id}.scope"), format!("{pod}/cri-containerd-{}.scope", id.replace('9', "8"))];
     let config = "{receivers: {sched: {collection_interval: 1s, scope: host}}, processors: {container: {runtimes: [], \
-        kubernetes: {source: none}}, sched_metrics: {}}, exporters: {file: {path: /tmp/out}}, service: {pipelines: \
+        kubernetes: {source: none}}, sched_metrics: {level: process}}, exporters: {file: {path: /tmp/out}}, service: {pipelines: \
         {metrics: {receivers: [sched], processors: [container, sched_metrics], exporters: [file]}}}}";
     let command = format!(
         "for path in {}; do mkdir -p /sys/fs/cgroup/$path; sh -c 'echo 0 >/sys/fs/cgroup/'$path'/cgroup.procs; \
          while :; do :; done' & done; sleep 0.3; umount /sys/fs/cgroup\n\
          schedscope --config 'yaml:{config}' >/tmp/log 2>&1 & agent=$!\n\
          until grep -q 'is ready' /tmp/log; do sleep 0.1; kill -0 $agent || {{ cat /tmp/log; exit 1; }}; done\n\
-         sleep 2; kill -INT $agent; wait $agent; echo; tail -n 1 /tmp/out",
+         sleep 2; kill -INT $agent; wait $agent; cat /tmp/log; echo; tail -n 1 /tmp/out",
         paths.join(" ")
     );
     for kernel in [&SHORT[1], &SHORT[3]] {
@@ -114,6 +114,7 @@ pub(crate) fn hidden_containers_are_named() -> Result<()> {
             println!("  {}: {}… ran {running:.3} s", kernel.name(), &id[..12]);
         }
         ensure!(text.contains("4f1c0d6e-2b7a-4d52-9c55-0a6b1c2d3e4f"), "the pod is not told: {text}");
+        ensure!(text.contains("process.pid"), "no process is told apart: {text}");
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ mod hostile;
 mod judged;
 mod kernels;
 mod kubernetes;
+mod levels;
 mod memory;
 mod parts_speak;
 mod quota;
@@ -65,6 +66,7 @@ const TESTS: &[Test] = &[
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
     ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),
+    ("levels::processes_and_threads_add_up", &[Root, Btf], levels::processes_and_threads_add_up),
     ("memory::stays_in_its_bound_and_takes_again", &[Collector], memory::stays_in_its_bound_and_takes_again),
     ("parts::collector_writes_what_it_gets", &[Collector], parts_speak::collector_writes_what_it_gets),
     ("parts::jaeger_answers_with_what_it_gets", &[Jaeger], parts_speak::jaeger_answers_with_what_it_gets),

@@ -55,6 +55,8 @@ pub const FACTORY: ProcessorFactory = ProcessorFactory {
 
 /// Processes that are read from `/proc` in one batch at most: a start with 10,000 of them is spread over some.
 const READS_PER_BATCH: usize = 256;
+/// The same where a collection tells all threads: their processes are series, which should not begin twice.
+const READS_PER_COLLECTION: usize = 4096;
 /// How often unused entries are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -117,7 +119,8 @@ impl Container {
     }
 
     fn attribute(&mut self, batch: &mut SchedBatch, now: Instant) {
-        let mut budget = Budget(READS_PER_BATCH);
+        let tells_threads = batch.collection.as_ref().is_some_and(|collection| !collection.threads.is_empty());
+        let mut budget = Budget(if tells_threads { READS_PER_COLLECTION } else { READS_PER_BATCH });
         self.owners.take_news(now);
         let mut tasks = HashMap::new();
         if batch.cgroups.values().any(|facts| facts.path.is_none()) {
@@ -143,13 +146,15 @@ impl Container {
         }
     }
 
-    /// One lookup for each cycle, the rest for each process.
+    /// One lookup for each cycle and thread, the rest for each process.
     fn attribute_processes(&mut self, batch: &mut SchedBatch, budget: &mut Budget, now: Instant) {
         let mut told: HashMap<ProcessKey, Told, foldhash::fast::RandomState> = HashMap::default();
-        for cycle in &batch.cycles {
-            let task = &cycle.task;
-            let leader = (task.tid == task.process.pid).then_some(cycle.cgroup);
-            let news = Told { leader, context: cycle.context.is_some() };
+        let of_cycles = batch.cycles.iter().map(|cycle| (&cycle.task, cycle.cgroup, cycle.context.is_some()));
+        let threads = batch.collection.iter().flat_map(|collection| &collection.threads);
+        let of_threads = threads.map(|thread| (&thread.task, thread.cgroup, false));
+        for (task, cgroup, has_context) in of_cycles.chain(of_threads) {
+            let leader = (task.tid == task.process.pid).then_some(cgroup);
+            let news = Told { leader, context: has_context };
             let known = told.get(&task.process).copied();
             if known.is_some_and(|known| known.covers(news)) {
                 continue;
@@ -164,7 +169,7 @@ impl Container {
             if is_resolved && news.leader.is_none() {
                 continue;
             }
-            let owner = batch.owners.get(&cycle.cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
+            let owner = batch.owners.get(&cgroup).and_then(|owner| Some((owner, self.owners.entry(owner)?)));
             let clock = (batch.offset, now);
             let process = self.processes.resolve(task, owner, &self.files, budget, clock);
             batch.processes.insert(task.process, process);

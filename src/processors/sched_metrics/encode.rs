@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use super::limits;
 use super::settings::{SchedMetricsSettings, Temporality};
+use super::sums::Sums;
 use crate::model::histogram::BOUNDS_NS;
 use crate::model::{CgroupTotals, Histogram, Losses, SchedState, WallNs};
 use crate::pipeline::otlp::{attribute, seconds};
@@ -134,34 +135,44 @@ impl Frame<'_> {
     }
 }
 
-/// Every metric of an owner but contention and losses.
-pub(super) fn totals(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str) -> Vec<Metric> {
-    let times = SchedState::ALL.into_iter().filter_map(|state| {
-        let ns = totals.times.get(state)?;
-        Some((vec![attribute("linux.sched.state", state.name())], Number::AsDouble(seconds(ns))))
-    });
-    let count = |count: u64| Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX));
-    let by_type = |kind: &str, of: u64| (vec![attribute("process.context_switch.type", kind)], count(of));
+fn count(count: u64) -> Number {
+    Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// Since when sums are, what tells them from others of the same Resource, and the sums.
+pub(super) type Told = (WallNs, Vec<KeyValue>, Sums);
+
+/// The metrics that processes and threads have too; a set of points for each of `all`.
+pub(super) fn sums(frame: &Frame<'_>, all: &[Told]) -> Vec<Metric> {
+    let with = |told: &[KeyValue], more: Option<KeyValue>| told.iter().cloned().chain(more).collect::<Vec<_>>();
+    let (mut times, mut switches, mut migrations) = (Vec::new(), Vec::new(), Vec::new());
+    for (start, of, sums) in all {
+        for state in SchedState::ALL {
+            let Some(ns) = sums.times.get(state) else { continue };
+            let attributes = with(of, Some(attribute("linux.sched.state", state.name())));
+            times.push((*start, attributes, Number::AsDouble(seconds(ns))));
+        }
+        for (kind, number) in [("voluntary", sums.voluntary), ("involuntary", sums.involuntary)] {
+            let attributes = with(of, Some(attribute("process.context_switch.type", kind)));
+            switches.push((*start, attributes, count(number)));
+        }
+        migrations.extend(sums.migrations.map(|number| (*start, with(of, None), count(number))));
+    }
+    let description = "Thread time by scheduling state; the sum over all states is the threads' lifetime";
+    let times = frame.counter_since("time", "s", description, times);
+    let description = "Context switches as the kernel counts them";
+    let switches = frame.counter_since("process.context_switches", "{context_switch}", description, switches);
+    let migrations = frame.counter_since("migrations", "{migration}", "CPU changes", migrations);
+    [times, switches, migrations].into_iter().flatten().collect()
+}
+
+/// Every metric of an owner but its sums, contention and losses.
+pub(super) fn others(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str) -> Vec<Metric> {
     let metrics = [
-        frame.counter(
-            "time",
-            "s",
-            "Thread time by scheduling state; the sum over all states is the threads' lifetime",
-            times.collect(),
-        ),
-        frame.counter(
-            "process.context_switches",
-            "{context_switch}",
-            "Context switches as the kernel counts them",
-            vec![by_type("voluntary", totals.voluntary), by_type("involuntary", totals.involuntary)],
-        ),
         frame.histogram("wait.duration", "Runnable to running, net of throttled time", &totals.wait),
         frame.histogram("throttle.duration", "Runnable without CPU quota", &totals.throttle),
         totals.run.as_ref().and_then(|run| frame.histogram("run.duration", "On-CPU slices", run)),
         totals.block.as_ref().and_then(|block| frame.histogram("block.duration", "Sleeps", block)),
-        totals
-            .migrations
-            .and_then(|of| frame.counter("migrations", "{migration}", "CPU changes", vec![(Vec::new(), count(of))])),
         frame.gauge(
             "wait.longest",
             "s",

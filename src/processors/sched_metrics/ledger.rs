@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::contention::{Contention, CulpritName};
 use super::exemplars::Exemplars;
+use super::sums::Sums;
 use crate::model::{CgroupKey, CgroupTotals, CulpritKind, Cycle, Limits, Owner, OwnerKind, SchedBatch, WallNs};
 
 /// One owner's series.
@@ -23,6 +24,10 @@ pub(super) struct Series {
     /// The totals of the last points, for delta.
     pub(super) sent: CgroupTotals,
     pub(super) told: Told,
+    /// The part of the totals that is told of processes or threads instead.
+    apart: Sums,
+    /// The rest, at the last points.
+    pub(super) rest: Sums,
     pub(super) ended: bool,
 }
 
@@ -43,6 +48,8 @@ impl Series {
             origin: CgroupTotals::default(),
             sent: CgroupTotals::default(),
             told: Told::default(),
+            apart: Sums::default(),
+            rest: Sums::default(),
             ended: false,
         }
     }
@@ -55,6 +62,15 @@ impl Series {
         }
         minus(&mut all, &self.origin);
         all
+    }
+
+    /// What of the totals is told of no process or thread, and what of it is new.
+    pub(super) fn take_rest(&mut self, totals: &CgroupTotals) -> (Sums, Sums) {
+        let mut rest = Sums::of(totals).since(&self.apart);
+        rest.never_fall(&self.rest);
+        let grown = rest.since(&self.rest);
+        self.rest = rest;
+        (rest, grown)
     }
 
     /// Takes the newest totals of one of its cgroups, `gone` the last ones.
@@ -106,11 +122,7 @@ fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 /// What came since `before`; present values stay.
 pub(super) fn minus(from: &mut CgroupTotals, before: &CgroupTotals) {
-    for state in crate::model::SchedState::ALL {
-        if let Some(ns) = from.times.get(state) {
-            from.times.set(state, ns.saturating_sub(before.times.get(state).unwrap_or(0)));
-        }
-    }
+    from.times = from.times.since(&before.times);
     from.voluntary = from.voluntary.saturating_sub(before.voluntary);
     from.involuntary = from.involuntary.saturating_sub(before.involuntary);
     from.migrations = from.migrations.map(|count| count.saturating_sub(before.migrations.unwrap_or(0)));
@@ -186,6 +198,12 @@ impl Ledger {
         Some(self.early.entry(Arc::clone(&owner.key)).or_default())
     }
 
+    /// Where what is told of an owner's processes is noted.
+    pub(super) fn apart(&mut self, owner: &Owner, cgroup: CgroupKey) -> Option<&mut Sums> {
+        let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cgroup));
+        summed.or_else(|| self.series.get_mut(&owner.key)).map(|series| &mut series.apart)
+    }
+
     /// Takes a collection.
     pub(super) fn collect(&mut self, batch: &SchedBatch, host: &Arc<Owner>) {
         let Some(collection) = &batch.collection else { return };
@@ -253,6 +271,7 @@ impl Ledger {
             series.start = start;
             series.sent = CgroupTotals::default();
             series.told.contention = series.told.contention.renewed();
+            (series.apart, series.rest) = Default::default();
             self.ended.push(old);
         }
         series.account(key, totals, gone);

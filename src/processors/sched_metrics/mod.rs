@@ -1,14 +1,19 @@
 //! The `sched_metrics` processor: totals become OTLP metrics, one Resource per container, systemd unit and host.
 //!
-//! `ledger` adds cgroups up to owners, `contention` keeps culprits, `exemplars` what opens a trace, `encode` writes
-//! points. Refuses to know: kernels, who owns what.
+//! `ledger` adds cgroups up to owners, `apart` keeps processes and threads, `contention` culprits, `exemplars` what opens
+//! a trace; `encode` and `members` write points. Refuses to know: kernels, who owns what.
 
+mod apart;
+#[cfg(test)]
+mod apart_tests;
 mod contention;
 mod encode;
 mod exemplars;
 mod ledger;
 mod limits;
+mod members;
 mod settings;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +23,16 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics};
 
+use self::apart::Apart;
 use self::encode::Frame;
 use self::ledger::{Ledger, Series};
 pub use self::settings::SchedMetricsSettings;
-use self::settings::Temporality;
+use self::settings::{Level, Temporality};
+use self::sums::Sums;
 use crate::config::Period;
-use crate::model::{HostCounters, HostFacts, Limits, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants};
+use crate::model::{
+    CgroupTotals, HostCounters, HostFacts, Limits, Owner, OwnerKind, Resource, SchedBatch, WallNs, Wants,
+};
 use crate::pipeline::otlp::{self, attribute, seconds};
 use crate::pipeline::{BuildContext, Data, Outbox, Processor, ProcessorFactory, Settings, Signal};
 use crate::telemetry::Meter;
@@ -45,6 +54,7 @@ pub struct SchedMetrics {
     settings: SchedMetricsSettings,
     version: &'static str,
     ledger: Ledger,
+    apart: Apart,
     host: Arc<Owner>,
     losses_sent: crate::model::Losses,
     overflowed: Meter,
@@ -66,6 +76,7 @@ impl SchedMetrics {
         let of = [("processor", context.id.as_ref())];
         Self {
             ledger: Ledger::new(settings.max_series),
+            apart: Apart::new(settings.level, settings.max_series),
             settings,
             version: context.version,
             overflowed: context.telemetry.counter("otelcol_processor_sched_metrics_overflowed", "{cgroup}", &of),
@@ -84,6 +95,7 @@ impl SchedMetrics {
         self.ledger.collect(batch, &self.host);
         let host = Arc::clone(&self.host);
         self.ledger.charge(batch, &host);
+        self.apart.collect(batch, &mut self.ledger, &host, before);
         self.tell_overflow();
         let time = batch.offset.wall(collection.at);
         let facts = &batch.facts;
@@ -91,7 +103,9 @@ impl SchedMetrics {
         let mut all = Vec::new();
         for old in &self.ledger.ended {
             let frame = Frame { settings: &self.settings, start: old.start, time, last: true, overflow: false };
-            all.push(self.wrap(&old.owner, encode::totals(&frame, &old.totals(), &over), facts));
+            let sums = self.settings.level.sums(old.rest, || Sums::of(&old.totals()));
+            let metrics = of_owner(&frame, sums, &old.totals(), &over);
+            all.push(self.wrap(&old.owner.resource, metrics, facts));
         }
         let mut hosts = Vec::new();
         for series in self.ledger.series.values_mut() {
@@ -101,7 +115,10 @@ impl SchedMetrics {
         if let Some(series) = &mut self.ledger.overflow {
             let metrics = metrics_of(&self.settings, series, (before, time), &over, true);
             let owner = Arc::clone(&series.owner);
-            all.push(self.wrap(&owner, metrics, facts));
+            all.push(self.wrap(&owner.resource, metrics, facts));
+        }
+        for (resource, metrics) in members::points(&mut self.apart, &self.settings, (before, time)) {
+            all.push(self.wrap(&resource, metrics, facts));
         }
         let lost = self.losses(batch, before, time);
         let of_host = self.of_host(batch, before, time);
@@ -110,8 +127,9 @@ impl SchedMetrics {
                 metrics.extend(lost.clone());
                 metrics.extend(of_host.iter().cloned());
             }
-            all.push(self.wrap(&owner, metrics, facts));
+            all.push(self.wrap(&owner.resource, metrics, facts));
         }
+        self.apart.sweep();
         self.ledger.sweep();
         all
     }
@@ -119,10 +137,11 @@ impl SchedMetrics {
     /// Counts what found no room, and says so at the first.
     fn tell_overflow(&self) {
         let before = self.overflowed.get();
-        self.overflowed.add(self.ledger.overflowed - before);
-        if before == 0 && self.ledger.overflowed > 0 {
+        let now = self.ledger.overflowed + self.apart.overflowed;
+        self.overflowed.add(now - before);
+        if before == 0 && now > 0 {
             tracing::warn!(
-                "sched_metrics: more than {} containers and units have time to tell; the rest is summed in points \
+                "sched_metrics: more than {} series have time to tell; the rest is summed in points \
                  with otel.metric.overflow (raise sched_metrics::max_series to see them apart)",
                 self.settings.max_series
             );
@@ -156,9 +175,9 @@ impl SchedMetrics {
         limits::of_host(&Frame { settings: &self.settings, start, time, last: false, overflow: false }, &shown)
     }
 
-    fn wrap(&self, owner: &Owner, metrics: Vec<Metric>, facts: &HostFacts) -> ResourceMetrics {
+    fn wrap(&self, resource: &Resource, metrics: Vec<Metric>, facts: &HostFacts) -> ResourceMetrics {
         ResourceMetrics {
-            resource: Some(otlp::resource(&owner.resource)),
+            resource: Some(otlp::resource(resource)),
             scope_metrics: vec![ScopeMetrics {
                 scope: Some(otlp::scope(self.version, facts)),
                 metrics,
@@ -167,6 +186,15 @@ impl SchedMetrics {
             schema_url: otlp::SCHEMA_URL.into(),
         }
     }
+}
+
+/// An owner's metrics but contention and losses. `sums`: those that its own points tell, and whether they are a rest.
+fn of_owner(frame: &Frame<'_>, sums: Option<(Sums, bool)>, totals: &CgroupTotals, over: &str) -> Vec<Metric> {
+    let told = |(sums, is_rest): (Sums, bool)| {
+        let frame = Frame { overflow: frame.overflow | is_rest, ..*frame };
+        encode::sums(&frame, &[(frame.start, Vec::new(), sums)])
+    };
+    sums.map(told).into_iter().flatten().chain(encode::others(frame, totals, over)).collect()
 }
 
 /// The points of one series, cumulative or since the last ones.
@@ -184,13 +212,16 @@ fn metrics_of(
         ledger::minus(&mut shown, &series.sent);
         start = start.max(before);
     }
+    let (rest, grown) = series.take_rest(&totals);
+    let rest = if settings.temporality == Temporality::Delta { grown } else { rest };
+    let sums = settings.level.sums(rest, || Sums::of(&shown));
     series.sent = totals;
     if overflow {
         // the quotas of many are nobody's
         shown.limits = Limits::default();
     }
     let frame = Frame { settings, start, time, last: false, overflow };
-    let mut metrics = encode::totals(&frame, &shown, over);
+    let mut metrics = of_owner(&frame, sums, &shown, over);
     let (waits, throttles) = series.told.exemplars.take();
     if settings.exemplars {
         encode::add_exemplars(&mut metrics, &settings.full_name("wait.duration"), waits);
@@ -210,12 +241,24 @@ fn metrics_of(
     metrics
 }
 
+impl Level {
+    /// The sums on an owner's own points: all, or what is told of no process, once there is such.
+    fn sums(self, rest: Sums, all: impl FnOnce() -> Sums) -> Option<(Sums, bool)> {
+        match self {
+            Self::Container => Some((all(), false)),
+            Self::Process | Self::Thread => (!rest.is_zero()).then_some((rest, true)),
+        }
+    }
+}
+
 impl Processor for SchedMetrics {
     fn wants(&self) -> Wants {
         Wants {
             cycles: self.settings.sends("contention.time"),
             // they come with the cycles; nothing is attached for them alone
             contexts: self.settings.exemplars && self.settings.sends("contention.time"),
+            threads: self.settings.level != Level::Container
+                && ["time", "process.context_switches", "migrations"].iter().any(|name| self.settings.sends(name)),
             run_histogram: self.settings.sends("run.duration"),
             block_histogram: self.settings.sends("block.duration"),
             limits: ["quota.limit", "quota.periods", "pressure.time", "steal.time"]

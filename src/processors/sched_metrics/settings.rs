@@ -68,10 +68,13 @@ pub struct Switch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedMetricsSettings {
-    /// What a metric point is about.
+    /// What the points of time, context switches and migrations are about. By process or thread, each process has a
+    /// Resource of its own, threads are told by `thread.id` and `thread.name`, and the container's own points hold
+    /// the rest, with `otel.metric.overflow`: kernel threads, what lived for less than a collection, what found no room.
+    /// All other metrics stay the container's.
     pub level: Level,
-    /// Containers, systemd units and the host that have series of their own at the same time; the rest is
-    /// summed in points with `otel.metric.overflow`.
+    /// Containers, systemd units and the host that have series of their own at the same time, and as many processes or
+    /// threads; the rest is summed in points with `otel.metric.overflow`.
     pub max_series: usize,
     /// How points relate in time.
     pub temporality: Temporality,
@@ -139,9 +142,6 @@ impl Section for SchedMetricsSettings {
         let known: Vec<String> = METRICS.iter().map(|(short, _)| self.full_name(short)).collect();
         for name in self.metrics.keys().filter(|name| !known.contains(name)) {
             at.problem(&format!("metrics::{name}"), format!("no such metric; there are {}", known.join(", ")));
-        }
-        if self.level != Level::Container {
-            at.problem("level", "only `container` is built so far");
         }
         if !(2..=100_000).contains(&self.max_series) {
             at.problem("max_series", format!("{} is out of range; 2 to 100000 is allowed", self.max_series));

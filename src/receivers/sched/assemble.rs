@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::QueueClock;
-use super::wire::{self, CgroupRecord, ContextEntry, CycleRecord, NodeRecord, Record, TaskRecord, WhoEntry};
+use super::wire::{
+    self, CgroupRecord, ContextEntry, CycleRecord, NodeRecord, Record, TaskRecord, ThreadRecord, WhoEntry,
+};
 use crate::model::{
     BlockState, BootNs, CgroupKey, Context, ContextSource, Culprit, CulpritKind, Cycle, LossReason, Losses, ProcessKey,
     Reasons, RunEnd, Task, Waker,
@@ -28,6 +30,15 @@ pub(super) struct Assembler {
     losses: Losses,
     moved: bool,
     processes: HashSet<ProcessKey>,
+    threads: Vec<FoundThread>,
+}
+
+/// What a thread did, with who it is.
+#[derive(Debug)]
+pub(super) struct FoundThread {
+    pub(super) task: Arc<Task>,
+    pub(super) cgroup: CgroupKey,
+    pub(super) record: ThreadRecord,
 }
 
 /// What was assembled since the last take.
@@ -65,8 +76,15 @@ impl Assembler {
             Some(Record::Exec { tgid, leader_start_boot }) => {
                 self.processes.insert(ProcessKey { pid: tgid, start: BootNs(leader_start_boot) });
             }
+            Some(Record::Thread(record)) => self.thread(record, slots),
             None => self.losses.add(LossReason::Decode, 1),
         }
+    }
+
+    /// Takes what was told of threads since the last call: at most one collection, and what moved or ended since the
+    /// one before.
+    pub(super) fn take_threads(&mut self) -> Vec<FoundThread> {
+        std::mem::take(&mut self.threads)
     }
 
     /// Takes the parts of paths alone.
@@ -107,6 +125,15 @@ impl Assembler {
             self.processes.insert(task.process);
         }
         self.tasks.insert(record.tid, Arc::new(task));
+    }
+
+    fn thread(&mut self, record: ThreadRecord, slots: SlotNames<'_>) {
+        match self.tasks.get(&record.tid) {
+            Some(task) => {
+                self.threads.push(FoundThread { task: Arc::clone(task), cgroup: slots(record.slot), record });
+            }
+            None => self.losses.add(LossReason::Decode, 1),
+        }
     }
 
     fn cycle(&mut self, record: &CycleRecord, slots: SlotNames<'_>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::assemble::{Assembled, Assembler};
+use super::assemble::{Assembled, Assembler, FoundThread};
 use super::cgroups::CgroupPaths;
 use super::chosen::Chosen;
 use super::clock;
@@ -16,9 +16,10 @@ use super::driver::{Driver, DriverError};
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
-use super::totals::{Measured, Totals};
+use super::totals::{Measured, Totals, of_thread};
 use crate::model::{
     BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, SchedBatch,
+    ThreadTotals,
 };
 use crate::pipeline::{Data, Outlet};
 use crate::telemetry::Telemetry;
@@ -37,6 +38,8 @@ pub(super) struct Pace {
     pub drain: Duration,
     /// Something may be selected at all.
     pub spans: bool,
+    /// Threads are told apart.
+    pub threads: bool,
     /// What the totals can tell.
     pub measured: Measured,
 }
@@ -156,7 +159,12 @@ impl Reader {
                 last_cycles = Some(now);
             }
             let collection = if ending || Instant::now() >= next_collection {
-                let collected = self.collect(driver)?;
+                let mut collected = self.collect(driver)?;
+                if self.pace.threads {
+                    // what the collection told of them is in the ring by now
+                    ring.drain(Duration::ZERO)?;
+                    self.add_threads(&mut collected.0, assembler.borrow_mut().take_threads());
+                }
                 next_collection = self.next_collection();
                 Some(collected)
             } else {
@@ -257,8 +265,27 @@ impl Reader {
             losses: self.all,
             switches: Some(switches),
             host,
+            threads: Vec::new(),
+            threads_untold: args.untold,
         };
         Ok((collection, gone))
+    }
+
+    fn add_threads(&mut self, collection: &mut Collection, found: Vec<FoundThread>) {
+        let measured = self.pace.measured;
+        let seen = found.into_iter().filter(|found| self.chosen.sees(found.cgroup, &self.paths));
+        collection.threads = seen.map(|found| of_thread(found, measured)).collect();
+        let untold = collection.threads_untold;
+        if untold > 0 {
+            let told = self.telemetry.counter("sched.receiver.threads.untold", "{thread}", &[("receiver", "sched")]);
+            if told.get() == 0 {
+                tracing::warn!(
+                    "sched: {untold} threads found no room in the ring, their time is told under their containers; \
+                     raise receivers::sched::ring_bytes"
+                );
+            }
+            told.add(u64::from(untold));
+        }
     }
 
     fn send(
@@ -322,6 +349,7 @@ impl Reader {
             (Some((old, mut ended)), Some((mut new, gone))) => {
                 let last = old.cgroups.into_iter().filter(|(key, _)| ended.contains(key));
                 new.cgroups.extend(last);
+                keep_threads(old.threads, &mut new.threads);
                 ended.extend(gone);
                 Some((new, ended))
             }
@@ -337,6 +365,17 @@ impl Reader {
             self.telemetry.counter("sched.receiver.events.lost", "{event}", &attributes).add(count);
         }
     }
+}
+
+/// Puts what is not said again before the newer totals: the last of threads that ended, and what a thread did before it
+/// moved. More than a bound of them stays part of their containers' time.
+fn keep_threads(mut old: Vec<ThreadTotals>, new: &mut Vec<ThreadTotals>) {
+    const KEPT_MAX: usize = 65_536;
+    let now: HashMap<u32, CgroupKey> = new.iter().map(|thread| (thread.task.tid, thread.cgroup)).collect();
+    old.retain(|thread| thread.ended || now.get(&thread.task.tid).is_some_and(|cgroup| *cgroup != thread.cgroup));
+    old.truncate(KEPT_MAX);
+    old.append(new);
+    *new = old;
 }
 
 pub(super) fn slot_key(driver: &Driver<'_>, slot: u32) -> CgroupKey {

@@ -171,6 +171,7 @@ fn begin<'a>(
         clock_sync: settings.clock_sync_interval.0,
         drain: settings.drain_interval.0,
         spans: wants.cycles || wants.history,
+        threads: wants.threads,
         measured: Measured {
             stolen: driver.facts().stolen,
             throttled: driver.throttle() != ThrottleSource::None,
@@ -262,6 +263,7 @@ pub(super) fn load(
         total_interval: interval_ns(selection.rate_total),
         starvation: settings.starvation.as_ns(),
         tell_paths: u8::from(hierarchy.is_hidden()),
+        tell_threads: u8::from(wants.threads),
         wakeup_bytes: u64::from(ring_bytes / 4),
         ..KernelSettings::default()
     };

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::assemble::FoundThread;
 use super::driver::{Driver, collect_args, slot, slot_cpu, slot_slices};
-use crate::model::{CgroupKey, CgroupTotals, Histogram, SchedState};
+use crate::model::{CgroupKey, CgroupTotals, Histogram, SchedState, StateTimes, ThreadTotals};
 
 /// What the host's kernel and the config let us tell.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +55,7 @@ impl Totals {
                     totals.block = measured.block.then(|| histogram(&slices, |cpu| (&cpu.block, cpu.block_sum)));
                 }
                 if let Some(last) = self.last.get(&key) {
-                    never_fall(&mut totals, last);
+                    totals.times.never_fall(&last.times);
                 }
                 self.last.insert(key, totals.clone());
                 all.push((u32::try_from(index).unwrap_or(0), key, totals));
@@ -74,16 +75,18 @@ impl Totals {
 fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured) -> CgroupTotals {
     let open = |ns: u64| if place.generation == generation { ns } else { 0 };
     let sum = |of: fn(&slot_cpu) -> u64| cpus.iter().map(of).sum::<u64>();
-    let run = place.run + open(place.open_run);
-    let delay = place.delay + open(place.open_wait);
-    let throttled = (sum(|cpu| cpu.throttle_sum) + open(place.open_throttled)).min(delay);
-    let stolen = if measured.stolen { sum(|cpu| cpu.stolen) } else { 0 };
-    let uninterruptible = sum(|cpu| cpu.d) + open(place.open_d);
-    let stopped = sum(|cpu| cpu.t) + open(place.open_t);
-    let other = sum(|cpu| cpu.other) + open(place.open_other);
-    // the rest of the threads' lives was spent in S: neither running nor runnable nor in a noted sleep
-    let told = run + delay + stolen + uninterruptible + stopped + other;
-    let mut totals = CgroupTotals {
+    let parts = Parts {
+        life: place.life,
+        run: place.run + open(place.open_run),
+        delay: place.delay + open(place.open_wait),
+        throttled: sum(|cpu| cpu.throttle_sum) + open(place.open_throttled),
+        stolen: sum(|cpu| cpu.stolen),
+        uninterruptible: sum(|cpu| cpu.d) + open(place.open_d),
+        stopped: sum(|cpu| cpu.t) + open(place.open_t),
+        other: sum(|cpu| cpu.other) + open(place.open_other),
+    };
+    CgroupTotals {
+        times: parts.times(measured),
         voluntary: place.voluntary,
         involuntary: place.involuntary,
         migrations: Some(place.migrations),
@@ -93,20 +96,66 @@ fn convert(place: &slot, cpus: &[slot_cpu], generation: u64, measured: Measured)
         starving_threads: if place.generation == generation { place.starving } else { 0 },
         threads: if place.generation == generation { place.threads } else { 0 },
         ..CgroupTotals::default()
+    }
+}
+
+/// What a thread did, as told by its record.
+pub(super) fn of_thread(found: FoundThread, measured: Measured) -> ThreadTotals {
+    let FoundThread { task, cgroup, record } = found;
+    let parts = Parts {
+        life: record.life,
+        run: record.run,
+        delay: record.delay,
+        throttled: record.throttled,
+        stolen: record.stolen,
+        uninterruptible: record.d,
+        stopped: record.t,
+        other: record.other,
     };
-    totals.times.set(SchedState::Running, run);
-    totals.times.set(SchedState::Waiting, delay - throttled);
-    if measured.throttled {
-        totals.times.set(SchedState::Throttled, throttled);
+    ThreadTotals {
+        task,
+        cgroup,
+        times: parts.times(measured),
+        voluntary: record.voluntary,
+        involuntary: record.involuntary,
+        migrations: record.migrations,
+        ended: record.ended,
     }
-    if measured.stolen {
-        totals.times.set(SchedState::Stolen, stolen);
+}
+
+/// What the kernel side counts, ns.
+struct Parts {
+    life: u64,
+    run: u64,
+    delay: u64,
+    throttled: u64,
+    stolen: u64,
+    uninterruptible: u64,
+    stopped: u64,
+    other: u64,
+}
+
+impl Parts {
+    fn times(self, measured: Measured) -> StateTimes {
+        let throttled = self.throttled.min(self.delay);
+        let stolen = if measured.stolen { self.stolen } else { 0 };
+        // the rest of the threads' lives was spent in S: neither running nor runnable nor in a noted sleep
+        let told = self.run + self.delay + stolen + self.uninterruptible + self.stopped + self.other;
+        let mut times = StateTimes::default();
+        times.set(SchedState::Running, self.run);
+        times.set(SchedState::Waiting, self.delay - throttled);
+        if measured.throttled {
+            times.set(SchedState::Throttled, throttled);
+        }
+        if measured.stolen {
+            times.set(SchedState::Stolen, stolen);
+        }
+        times.set(SchedState::Interruptible, self.life.saturating_sub(told));
+        times.set(SchedState::Uninterruptible, self.uninterruptible);
+        times.set(SchedState::Stopped, self.stopped);
+        times.set(SchedState::Other, self.other);
+        times
     }
-    totals.times.set(SchedState::Interruptible, place.life.saturating_sub(told));
-    totals.times.set(SchedState::Uninterruptible, uninterruptible);
-    totals.times.set(SchedState::Stopped, stopped);
-    totals.times.set(SchedState::Other, other);
-    totals
 }
 
 /// One histogram of all CPUs.
@@ -129,60 +178,4 @@ fn longest(place: &slot, cpus: &[slot_cpu], generation: u64) -> u64 {
         cpus.iter().filter(|cpu| cpu.generation[half] == ended).map(|cpu| cpu.longest[half]).max().unwrap_or(0);
     let open = if place.generation == generation { place.longest_open } else { 0 };
     closed.max(open)
-}
-
-/// From where what a series may not lose is taken: first from those that it can have been mistaken for.
-const LENDERS: [SchedState; 8] = [
-    SchedState::Waiting,
-    SchedState::Throttled,
-    SchedState::Interruptible,
-    SchedState::Other,
-    SchedState::Stopped,
-    SchedState::Uninterruptible,
-    SchedState::Stolen,
-    SchedState::Running,
-];
-
-/// A slice that was estimated while open may come out shorter, or as another state: the series waits instead of
-/// falling, and what it keeps is taken from what others grew by, so that all together stay the threads' lives.
-fn never_fall(totals: &mut CgroupTotals, last: &CgroupTotals) {
-    let mut kept = 0;
-    for state in SchedState::ALL {
-        if let (Some(now), Some(before)) = (totals.times.get(state), last.times.get(state)) {
-            kept += before.saturating_sub(now);
-            totals.times.set(state, now.max(before));
-        }
-    }
-    for state in LENDERS {
-        if let (Some(now), Some(before)) = (totals.times.get(state), last.times.get(state)) {
-            let lent = kept.min(now - before);
-            totals.times.set(state, now - lent);
-            kept -= lent;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn totals(waiting: u64, throttled: u64, interruptible: u64) -> CgroupTotals {
-        let mut totals = CgroupTotals::default();
-        totals.times.set(SchedState::Waiting, waiting);
-        totals.times.set(SchedState::Throttled, throttled);
-        totals.times.set(SchedState::Interruptible, interruptible);
-        totals
-    }
-
-    #[test]
-    fn what_was_told_stays_told_and_the_sum_stays_true() {
-        // 50 that were throttled while open were booked as waiting
-        let mut now = totals(180, 20, 300);
-        never_fall(&mut now, &totals(100, 70, 250));
-        assert_eq!(now, totals(130, 70, 300));
-        // a wait that came out shorter, with little to take it from
-        let mut now = totals(90, 70, 330);
-        never_fall(&mut now, &totals(130, 70, 300));
-        assert_eq!(now, totals(130, 70, 300));
-    }
 }

@@ -9,6 +9,8 @@ pub(super) const CYCLE_BYTES: usize = 64;
 pub(super) const CGROUP_BYTES: usize = 24;
 /// Size of a node record without its name.
 pub(super) const NODE_BYTES: usize = 24;
+/// Where the totals of a thread record begin.
+pub(super) const THREAD_TOTALS_AT: usize = 16;
 /// Bytes of a thread's name in the kernel, its final NUL included.
 pub(super) const COMM_BYTES: usize = 16;
 
@@ -120,6 +122,39 @@ pub(super) struct NodeRecord {
     pub name: Vec<u8>,
 }
 
+/// What a thread did since it is counted, ns and events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadRecord {
+    /// Nothing more comes of it.
+    pub ended: bool,
+    /// Thread id.
+    pub tid: u32,
+    /// Slot of the cgroup in which it did what is new in this record.
+    pub slot: u32,
+    /// Its life.
+    pub life: u64,
+    /// On a CPU.
+    pub run: u64,
+    /// Waited and throttled.
+    pub delay: u64,
+    /// Throttled.
+    pub throttled: u64,
+    /// Taken by interrupts or the hypervisor.
+    pub stolen: u64,
+    /// In D.
+    pub d: u64,
+    /// Stopped.
+    pub t: u64,
+    /// Parked and the like.
+    pub other: u64,
+    /// Switches.
+    pub voluntary: u64,
+    /// Switches.
+    pub involuntary: u64,
+    /// Changes of its CPU.
+    pub migrations: u64,
+}
+
 /// Any record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
@@ -154,6 +189,8 @@ pub(super) enum Record {
     },
     /// A part of a cgroup's path.
     Node(NodeRecord),
+    /// What a thread did.
+    Thread(ThreadRecord),
 }
 
 fn bytes<const N: usize>(record: &[u8], at: usize) -> Option<[u8; N]> {
@@ -261,8 +298,29 @@ pub(super) fn decode(record: &[u8]) -> Option<Record> {
                 name: record.get(NODE_BYTES..NODE_BYTES + length)?.to_vec(),
             }))
         }
+        9 => thread(record).map(Record::Thread),
         _ => None,
     }
+}
+
+fn thread(record: &[u8]) -> Option<ThreadRecord> {
+    let total = |k: usize| u64_at(record, THREAD_TOTALS_AT + 8 * k);
+    Some(ThreadRecord {
+        ended: *record.get(1)? != 0,
+        tid: u32_at(record, 4)?,
+        slot: u32_at(record, 8)?,
+        life: total(0)?,
+        run: total(1)?,
+        delay: total(2)?,
+        throttled: total(3)?,
+        stolen: total(4)?,
+        d: total(5)?,
+        t: total(6)?,
+        other: total(7)?,
+        voluntary: total(8)?,
+        involuntary: total(9)?,
+        migrations: total(10)?,
+    })
 }
 
 /// A kernel name becomes text: up to the first NUL, bytes that are not UTF-8 replaced one by one.

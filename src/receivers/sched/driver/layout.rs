@@ -30,5 +30,12 @@ const _: () = {
     assert!(offset_of!(types::cgroup_record, id) == 8 && offset_of!(types::cgroup_record, serial) == 16);
     assert!(offset_of!(types::cgroup_record, path) == wire::CGROUP_BYTES);
     assert!(offset_of!(types::node_record, name_bytes) == 2 && offset_of!(types::node_record, id) == 8);
+    assert!(offset_of!(types::thread_record, tid) == 4 && offset_of!(types::thread_record, slot) == 8);
+    assert!(offset_of!(types::thread_record, totals) == wire::THREAD_TOTALS_AT);
+    assert!(offset_of!(types::thread_totals, delay) == 16 && offset_of!(types::thread_totals, throttled) == 24);
+    assert!(offset_of!(types::thread_totals, stolen) == 32 && offset_of!(types::thread_totals, d) == 40);
+    assert!(offset_of!(types::thread_totals, t) == 48 && offset_of!(types::thread_totals, other) == 56);
+    assert!(offset_of!(types::thread_totals, voluntary) == 64 && offset_of!(types::thread_totals, involuntary) == 72);
+    assert!(offset_of!(types::thread_totals, migrations) == 80);
     assert!(offset_of!(types::node_record, parent) == 16 && offset_of!(types::node_record, name) == wire::NODE_BYTES);
 };

@@ -245,9 +245,13 @@ impl<'a> Driver<'a> {
         self.slots.len()
     }
 
-    /// Records about cgroups and exits that the ring had no room for.
+    /// Records about cgroups, exits and single threads that the ring had no room for.
     pub(super) fn side_records_lost(&self) -> u64 {
-        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.cgroup_records_lost + bss.exit_records_lost)
+        self.skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.cgroup_records_lost + bss.exit_records_lost + bss.thread_records_lost)
     }
 
     /// Whether the cgroup of a slot gives spans.
