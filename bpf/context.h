@@ -3,7 +3,7 @@
  * The trace context that a thread publishes of itself (OTEP 4947): a thread-local pointer to a record of its
  * active span. Read at switch-out, where the outgoing thread's memory is mapped and nobody else writes it.
  * What is read there holds for the block and wait that follow; for the run that ends only if it is the same
- * as at the switch-out before.
+ * as at the switch-out before. Where a process publishes none, other instrumentation may do so for its threads.
  */
 #ifndef CONTEXT_H
 #define CONTEXT_H
@@ -46,6 +46,25 @@ static __always_inline u64 context_address(struct context_place *place, u64 poin
 	return block && block != ~0ULL ? block + place->offset : 0;
 }
 
+/* Both ids or none. */
+static __always_inline void context_take(struct cpu_state *cpu, struct context_entry *to, u8 *trace_id, u8 *span_id,
+					 u8 flags)
+{
+	u64 *trace = (u64 *)to->trace, *span = (u64 *)to->span;
+
+	__builtin_memcpy(to->trace, trace_id, sizeof(to->trace));
+	__builtin_memcpy(to->span, span_id, sizeof(to->span));
+	bool has_trace = trace[0] | trace[1], has_span = span[0];
+	if (has_trace != has_span)
+		cpu->contexts_invalid++;
+	if (!has_trace || !has_span) {
+		__builtin_memset(to, 0, sizeof(*to));
+		return;
+	}
+	to->flags = flags;
+	to->known = 1;
+}
+
 /* Reads the outgoing thread's record; all zero where it has no active span. */
 static __always_inline void context_read(struct cpu_state *cpu, struct context_place *place, u64 pointer,
 					 struct context_entry *to)
@@ -66,20 +85,25 @@ static __always_inline void context_read(struct cpu_state *cpu, struct context_p
 		cpu->contexts_unread++;
 		return;
 	}
-	u64 *trace = (u64 *)to->trace, *span = (u64 *)to->span;
 	if (bytes.valid != 1)
 		return;
-	__builtin_memcpy(to->trace, bytes.trace, sizeof(to->trace));
-	__builtin_memcpy(to->span, bytes.span, sizeof(to->span));
-	bool has_trace = trace[0] | trace[1], has_span = span[0];
-	if (has_trace != has_span)
-		cpu->contexts_invalid++;
-	if (!has_trace || !has_span) {
-		__builtin_memset(to, 0, sizeof(*to));
+	context_take(cpu, to, bytes.trace, bytes.span, bytes.flags);
+}
+
+/* What other instrumentation says of the outgoing thread; all zero where it says nothing. It tells no flags: what it
+ * did not sample it does not tell. */
+static __always_inline void context_shared(struct cpu_state *cpu, struct task_struct *p, struct context_entry *to)
+{
+	u32 zero = 0;
+	u64 key = (u64)p->tgid << 32 | p->pid;
+	void *map = bpf_map_lookup_elem(&shared_contexts, &zero);
+
+	__builtin_memset(to, 0, sizeof(*to));
+	struct shared_context *found = map ? bpf_map_lookup_elem(map, &key) : NULL;
+	if (!found)
 		return;
-	}
-	to->flags = bytes.flags;
-	to->known = 1;
+	context_take(cpu, to, found->trace, found->span, 1);
+	to->shared = to->known;
 }
 
 static __always_inline bool same_span(struct context_entry *a, struct context_entry *b)
@@ -106,7 +130,10 @@ static __always_inline bool context_step(struct cpu_state *cpu, struct task_stru
 	if (state->context.known && !held)
 		cpu->contexts_stale++;
 	*entry = state->context;
-	context_read(cpu, place, thread_pointer(prev), &state->context);
+	if (place->shared)
+		context_shared(cpu, prev, &state->context);
+	else
+		context_read(cpu, place, thread_pointer(prev), &state->context);
 	entry->covers_run = state->context.known && same_span(entry, &state->context);
 	return held;
 }

@@ -131,6 +131,21 @@ struct {
 	__type(value, struct context_place);
 } context_places SEC(".maps");
 
+struct shared_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct shared_context);
+};
+
+/* The map that other instrumentation pins, once user space has found it: it may come and go while we run. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct shared_map);
+} shared_contexts SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -160,6 +175,7 @@ const volatile struct cgroup_record layout_cgroup;
 const volatile struct context_entry layout_context;
 const volatile struct context_place layout_place;
 const volatile struct thread_record layout_thread;
+const volatile struct shared_context layout_shared;
 
 /* Written by user space and by programs while running. */
 u64 began;				/* clock of the first collection: what was before is not ours */

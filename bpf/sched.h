@@ -80,7 +80,8 @@ struct context_entry {
 	unsigned char flags;			/* W3C trace flags: bit 0 is sampled */
 	unsigned char known;
 	unsigned char covers_run;		/* it was the same at both ends of the run */
-	unsigned char pad[5];
+	unsigned char shared;			/* told by other instrumentation, not by the thread */
+	unsigned char pad[4];
 };
 
 /* Where the threads of a process keep the pointer to their record. */
@@ -90,7 +91,13 @@ struct context_place {
 	unsigned int module;			/* 0: in the static block, at an offset from the thread pointer */
 	int vector_at;				/* the pointer to the vector of blocks, from the thread pointer */
 	unsigned int entry_bytes;		/* of that vector */
-	unsigned int pad;
+	unsigned int shared;			/* they do not: other instrumentation does, in a map that it pins */
+};
+
+/* Value of the map `traces_ctx_v1` that other instrumentation pins, by (process << 32 | thread). */
+struct shared_context {
+	unsigned char trace[16];
+	unsigned char span[8];
 };
 
 /* Which processes may be followed, and why, by the low bits of the process id. */

@@ -21,6 +21,8 @@ pub struct Wants {
     pub blocks: bool,
     /// The active spans that threads publish.
     pub contexts: bool,
+    /// The active spans that other instrumentation tells of threads (`traces_ctx_v1`).
+    pub shared_contexts: bool,
     /// Histograms of run slices.
     pub run_histogram: bool,
     /// Histograms of blocks.
@@ -40,6 +42,7 @@ impl Wants {
             cycles: self.cycles || other.cycles,
             blocks: self.blocks || other.blocks,
             contexts: self.contexts || other.contexts,
+            shared_contexts: self.shared_contexts || other.shared_contexts,
             run_histogram: self.run_histogram || other.run_histogram,
             block_histogram: self.block_histogram || other.block_histogram,
             limits: self.limits || other.limits,

@@ -183,6 +183,8 @@ impl Context {
 pub enum ContextSource {
     /// The thread's own record (OTEP 4947), read at switch-out.
     ThreadContext,
+    /// What other eBPF instrumentation says of the thread in the map `traces_ctx_v1`.
+    TracesCtxV1,
     /// The span itself, which names its thread.
     Otlp,
 }
@@ -192,6 +194,7 @@ impl ContextSource {
     pub fn name(self) -> &'static str {
         match self {
             Self::ThreadContext => "thread_context",
+            Self::TracesCtxV1 => "traces_ctx_v1",
             Self::Otlp => "otlp",
         }
     }

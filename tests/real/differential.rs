@@ -17,6 +17,7 @@ use schedscope::timeline::{Limits, Machine};
 use serde_json::Value;
 
 use crate::cgroup::Cgroup;
+use crate::culprits::{self, Ran};
 use crate::program::{Program, eventually};
 use crate::recording::{instances, mount_tracefs};
 use crate::support::agent::Agent;
@@ -75,9 +76,12 @@ pub(crate) fn both_tell_the_same() -> Result<()> {
     std::thread::sleep(Duration::from_millis(1500));
     ensure!(agent.stop()?.success(), "{}", agent.output());
     println!("  {}; the wall clock went {drift} ns its own way", record.output().trim());
-    let program = of_spans(&fs::read_to_string(&spans)?)?;
-    let (machine, gaps) = of_events(&events, wall)?;
-    compare(&program, &machine, drift, gaps)
+    let batches: Vec<Value> =
+        fs::read_to_string(&spans)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let spans = spans_of(&batches);
+    let (machine, ran, gaps) = of_events(&events, wall)?;
+    compare(&of_spans(&spans), &machine, drift, gaps)?;
+    culprits::agree(&spans, ran)
 }
 
 fn config(spans: &Path) -> String {
@@ -102,7 +106,7 @@ fn wall_minus_boot() -> u64 {
 }
 
 /// The reference: raw events through the machine.
-fn of_events(path: &Path, wall: u64) -> Result<(Threads, u64)> {
+fn of_events(path: &Path, wall: u64) -> Result<(Threads, Vec<Ran>, u64)> {
     let mut input = Input::open(Box::new(File::open(path)?)).context("the recording")?;
     let (mut machine, mut cycles) = (Machine::new(Limits::default()), Vec::new());
     while input.next(&mut |chunk| {
@@ -110,30 +114,34 @@ fn of_events(path: &Path, wall: u64) -> Result<(Threads, u64)> {
             machine.on(&record, &mut cycles);
         }
     }) {}
-    let mut threads = Threads::new();
+    let (mut threads, mut ran) = (Threads::new(), Vec::new());
     for cycle in cycles {
         let (end_ns, run_ns, wait_ns) = (cycle.end.0 + wall, cycle.run_ns, cycle.wait_ns);
         let found = Cycle { end_ns, run_ns, wait_ns, involuntary: cycle.run_end.involuntary() };
         threads.entry(cycle.task.tid).or_default().push(found);
+        let (cpu, tid) = (u64::from(cycle.cpu), u64::from(cycle.task.tid));
+        ran.push(Ran { cpu, tid, start_ns: end_ns - run_ns, end_ns });
     }
     println!("  the machine: {:?}", machine.discards());
-    Ok((threads, machine.discards().gaps))
+    Ok((threads, ran, machine.discards().gaps))
 }
 
-/// The program: what the agent exported of the cgroup's threads.
-fn of_spans(text: &str) -> Result<Threads> {
+/// The spans of the cgroup's threads.
+fn spans_of(batches: &[Value]) -> Vec<&Value> {
+    let resources = batches.iter().flat_map(|batch| batch["resourceSpans"].as_array().into_iter().flatten());
+    let ours = resources.filter(|resource| resource["resource"].to_string().contains("schedscope-differential"));
+    let scopes = ours.flat_map(|resource| resource["scopeSpans"].as_array().into_iter().flatten());
+    scopes.flat_map(|scope| scope["spans"].as_array().into_iter().flatten()).collect()
+}
+
+/// The program: what the agent exported of them.
+fn of_spans(exported: &[&Value]) -> Threads {
     let mut spans: BTreeMap<(u32, u64), (u64, String, String)> = BTreeMap::new();
-    for line in text.lines() {
-        let batch: Value = serde_json::from_str(line)?;
-        let resources = batch["resourceSpans"].as_array().into_iter().flatten();
-        let ours = resources.filter(|resource| resource["resource"].to_string().contains("schedscope-differential"));
-        let scopes = ours.flat_map(|resource| resource["scopeSpans"].as_array().into_iter().flatten());
-        for span in scopes.flat_map(|scope| scope["spans"].as_array().into_iter().flatten()) {
-            let Some((start, (tid, end, name, ended))) = interval(span) else { continue };
-            // at one moment a thread may begin several, all but one of no length
-            if end > start {
-                spans.insert((tid, start), (end, name, ended));
-            }
+    for span in exported {
+        let Some((start, (tid, end, name, ended))) = interval(span) else { continue };
+        // at one moment a thread may begin several, all but one of no length
+        if end > start {
+            spans.insert((tid, start), (end, name, ended));
         }
     }
     let mut threads = Threads::new();
@@ -152,7 +160,7 @@ fn of_spans(text: &str) -> Result<Threads> {
             _ => {}
         }
     }
-    Ok(threads)
+    threads
 }
 
 /// Start, thread, end, name, and how a run ended.

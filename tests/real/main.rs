@@ -9,12 +9,14 @@ mod access_models;
 mod attached;
 mod churn;
 mod config_agrees;
+mod culprits;
 mod demo;
 mod deploy;
 mod differential;
 mod enriched;
 mod faults;
 mod hostile;
+mod incomplete;
 mod judged;
 mod kernels;
 mod kubernetes;
@@ -24,6 +26,7 @@ mod parts_speak;
 mod quota;
 mod recording;
 mod schema;
+mod shared_contexts;
 mod short_lived;
 mod sidecar;
 mod support;
@@ -61,6 +64,7 @@ const TESTS: &[Test] = &[
         enriched::a_request_that_passes_through_is_told,
     ),
     ("hostile::a_container_cannot_speak_as_another", &[Root, Btf], hostile::a_container_cannot_speak_as_another),
+    ("incomplete::windows_say_so", &[Root, Btf, Jaeger], incomplete::windows_say_so),
     ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
@@ -109,6 +113,7 @@ const TESTS: &[Test] = &[
     ("sidecar::sees_its_pod_from_inside", &[Root, Btf], sidecar::sees_its_pod_from_inside),
     ("top::tells_a_script", &[Root, Btf], top::tells_a_script),
     ("top::is_used_over_a_pty", &[Root, Btf], top::is_used_over_a_pty),
+    ("shared_contexts::are_followed", &[Root, Btf], shared_contexts::are_followed),
     ("short_lived::are_not_lost", &[Root, Btf, Podman, Collector], short_lived::are_not_lost),
 ];
 

@@ -257,6 +257,7 @@ impl Processor for SchedMetrics {
             cycles: self.settings.sends("contention.time"),
             // they come with the cycles; nothing is attached for them alone
             contexts: self.settings.exemplars && self.settings.sends("contention.time"),
+            shared_contexts: self.settings.exemplars && self.settings.sends("contention.time"),
             threads: self.settings.level != Level::Container
                 && ["time", "process.context_switches", "migrations"].iter().any(|name| self.settings.sends(name)),
             run_histogram: self.settings.sends("run.duration"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 
+use super::settings::Attach;
 use super::trace::Maker;
 use super::window::ThreadKey;
 use crate::model::{Context, Cycle, IntervalKind, Owner, Resource, SchedBatch};
@@ -14,8 +15,9 @@ use crate::processors::intervals::pieces::{self, Piece};
 
 /// The span that an interval belongs to. A run slice only where it began and ended under the same one; nothing
 /// where the trace is not recorded: its parent would never arrive.
-pub(super) fn parent<'a>(piece: &Piece<'a>) -> Option<&'a Context> {
-    let context = piece.cycle.context.as_ref().filter(|context| context.sampled())?;
+pub(super) fn parent<'a>(piece: &Piece<'a>, ways: &[Attach]) -> Option<&'a Context> {
+    let is_asked = |context: &&Context| ways.iter().any(|way| way.source() == context.source);
+    let context = piece.cycle.context.as_ref().filter(|context| context.sampled()).filter(is_asked)?;
     (piece.interval.kind != IntervalKind::Run || context.covers_run).then_some(context)
 }
 
@@ -30,7 +32,7 @@ pub(super) fn spans(maker: &Maker<'_>, batch: &SchedBatch) -> (Vec<ResourceSpans
     let mut left_out = 0;
     for cycles in threads.into_values().filter(|cycles| cycles.iter().any(|cycle| cycle.context.is_some())) {
         for piece in pieces::pieces(cycles) {
-            let Some(context) = parent(&piece) else { continue };
+            let Some(context) = parent(&piece, maker.attach) else { continue };
             let Some(owner) = batch.owners.get(&piece.cycle.cgroup).or(batch.host.as_ref()) else { continue };
             let count = by_trace.entry(context.trace_id).or_default();
             *count += 1;

@@ -97,7 +97,7 @@ impl SchedSpans {
     }
 
     fn attaches(&self) -> bool {
-        self.settings.attach.contains(&Attach::ThreadContext)
+        !self.settings.attach.is_empty()
     }
 
     fn maker<'a>(&'a self, ids: &'a Ids) -> Maker<'a> {
@@ -105,7 +105,8 @@ impl SchedSpans {
             writer: Writer { ids, version: self.version, facts: &self.facts },
             max_spans: self.settings.max_spans_per_trace,
             min_ns: self.settings.min_duration.as_ns(),
-            attach: self.attaches(),
+            attach: &self.settings.attach,
+            links: self.settings.links,
         }
     }
 
@@ -139,7 +140,13 @@ impl Processor for SchedSpans {
     }
 
     fn wants(&self) -> Wants {
-        Wants { cycles: true, blocks: true, contexts: self.attaches(), ..Wants::default() }
+        Wants {
+            cycles: true,
+            blocks: true,
+            contexts: self.settings.attach.contains(&Attach::ThreadContext),
+            shared_contexts: self.settings.attach.contains(&Attach::TracesCtxV1),
+            ..Wants::default()
+        }
     }
 
     fn flush(&mut self, out: &mut Outbox) {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Checker, Opaque, Period, Section};
+use crate::model::ContextSource;
 
 /// Where a span's parent may come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +19,17 @@ pub enum Attach {
     Otlp,
 }
 
+impl Attach {
+    /// How a cycle tells that way.
+    pub(super) fn source(self) -> ContextSource {
+        match self {
+            Self::ThreadContext => ContextSource::ThreadContext,
+            Self::TracesCtxV1 => ContextSource::TracesCtxV1,
+            Self::Otlp => ContextSource::Otlp,
+        }
+    }
+}
+
 /// Selected cycles as spans: a trace per container and window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -30,9 +42,9 @@ pub struct SchedSpansSettings {
     pub attach: Vec<Attach>,
     /// Key of the id hashes; empty: derived from the machine id.
     pub id_key: Opaque,
-    /// Span links from a wait to its culprit's run.
+    /// Span links from a wait to the traces of the containers and units that had the CPU meanwhile.
     pub links: bool,
-    /// Shorter intervals are summed on their thread.
+    /// Shorter intervals are summed on their thread, and counted there.
     pub min_duration: Period,
 }
 
@@ -41,7 +53,7 @@ impl Default for SchedSpansSettings {
         Self {
             window: Period::secs(10),
             max_spans_per_trace: 2000,
-            attach: vec![Attach::ThreadContext],
+            attach: vec![Attach::ThreadContext, Attach::TracesCtxV1],
             id_key: Opaque::default(),
             links: false,
             min_duration: Period::default(),
@@ -59,11 +71,6 @@ impl Section for SchedSpansSettings {
                 "attach",
                 "spans that pass through `otlp` are the work of the processor `sched_enrich`, in their own pipeline",
             );
-        } else if self.attach.iter().any(|way| *way != Attach::ThreadContext) {
-            at.problem("attach", "only `thread_context` is built so far; [] is standalone only");
-        }
-        if self.links {
-            at.problem("links", "links are not built so far");
         }
         if !(3..=100_000).contains(&self.max_spans_per_trace) {
             at.problem("max_spans_per_trace", "3 to 100000 is allowed");

@@ -147,6 +147,34 @@ fn incomplete() {
     assert!(complete(&spans(&mut processor, batch(21_000, Vec::new()))));
 }
 
+fn linked(with_neighbour: bool) -> Vec<Span> {
+    const OTHER: CgroupKey = CgroupKey { id: 8, serial: 1 };
+    let neighbour = Arc::new(Owner { key: "n".into(), display_name: "batch".into(), ..Owner::clone(&owner()) });
+    let had_it = CulpritKind::Task { tid: 9, comm: "burn".into(), cgroup: OTHER };
+    let victim = Cycle { culprits: vec![Culprit { kind: had_it, ns: 5 * MS }], ..cycle(1, 500, 10, 5) };
+    let mut cycles = vec![victim];
+    if with_neighbour {
+        cycles.push(Cycle { cgroup: OTHER, ..cycle(9, 490, 10, 5) });
+    }
+    let mut all = batch(11_000, cycles);
+    all.owners.insert(OTHER, neighbour);
+    spans(&mut processor("links: true"), all)
+}
+
+/// Check that a wait leads to the trace of the neighbour that had the CPU, and not to one that is not there.
+#[test]
+fn links() {
+    let all = linked(true);
+    let of = |span: &Span| span.links.iter().map(|link| (link.trace_id.clone(), link.span_id.clone())).collect();
+    let links: Vec<(Vec<u8>, Vec<u8>)> = all.iter().flat_map(|span| -> Vec<_> { of(span) }).collect();
+    let roots = all.iter().filter(|span| span.name == "sched.window");
+    let roots: Vec<(Vec<u8>, Vec<u8>)> = roots.map(|span| (span.trace_id.clone(), span.span_id.clone())).collect();
+    let wait = all.iter().find(|span| !span.links.is_empty()).unwrap();
+    assert!(links.len() == 1 && roots.len() == 2 && roots.contains(&links[0]) && wait.name == "sched.wait");
+    assert_ne!(wait.trace_id, links[0].0);
+    assert!(linked(false).iter().all(|span| span.links.is_empty()));
+}
+
 fn under_a_span(cycle: Cycle, flags: u8, covers_run: bool) -> Cycle {
     let source = ContextSource::ThreadContext;
     let context = Context { trace_id: [7; 16], span_id: [9; 8], flags, covers_run, source };

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use opentelemetry_proto::tonic::trace::v1::span::Link;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 
 use super::attached;
 use super::attributes;
+use super::settings::Attach;
 use super::window::{OwnerWindow, ThreadWindow, Window};
-use crate::model::Resource;
+use crate::model::{Culprit, CulpritKind, IntervalKind, Resource};
+use crate::pipeline::otlp::attribute;
 use crate::processors::intervals::attributes::Names;
 use crate::processors::intervals::ids::{SpanId, TraceId};
 use crate::processors::intervals::pieces::{self, Piece, Sums};
@@ -23,7 +26,9 @@ pub(super) struct Maker<'a> {
     pub(super) max_spans: usize,
     pub(super) min_ns: u64,
     /// Intervals with an active application span are in that span's trace, not here.
-    pub(super) attach: bool,
+    pub(super) attach: &'a [Attach],
+    /// A wait links to the traces of its culprits.
+    pub(super) links: bool,
 }
 
 /// A thread with the pieces that become spans and what was left out.
@@ -70,7 +75,7 @@ impl Maker<'_> {
             let (mut kept, mut left_out, mut attached) = (Vec::new(), 0, 0);
             for piece in pieces::pieces(&thread.cycles) {
                 sums.add(piece.interval);
-                if self.attach && attached::parent(&piece).is_some() {
+                if attached::parent(&piece, self.attach).is_some() {
                     attached += 1;
                 } else if piece.interval.end.since(piece.interval.start) >= self.min_ns {
                     kept.push(piece);
@@ -107,6 +112,27 @@ impl Maker<'_> {
         }
     }
 
+    /// Links to the traces of the containers and units that had the CPU meanwhile: to their roots, which are always
+    /// there, while a culprit's own run may not have been selected.
+    fn links(&self, culprits: &[Culprit], window: &Window, names: &Names<'_>) -> Vec<Link> {
+        let mut links: Vec<Link> = Vec::new();
+        for culprit in culprits {
+            let CulpritKind::Task { cgroup, .. } = &culprit.kind else { continue };
+            let Some(owner) = names.named.get(cgroup).filter(|owner| owner.key != names.owner.key) else { continue };
+            if window.owners.get(&owner.key).is_none_or(|part| part.silent) {
+                continue;
+            }
+            let trace = self.writer.ids.trace(&owner.key, window.start_ns);
+            let root = self.writer.ids.span(trace, 0, ROOT, window.start_ns);
+            if links.iter().all(|link| link.trace_id != trace) {
+                let name = attribute("linux.sched.culprit.container.name", owner.display_name.as_ref());
+                let (trace_id, span_id) = (trace.to_vec(), root.to_vec());
+                links.push(Link { trace_id, span_id, attributes: vec![name], ..Link::default() });
+            }
+        }
+        links
+    }
+
     fn thread_spans(
         &self,
         trace: TraceId,
@@ -125,7 +151,13 @@ impl Maker<'_> {
         parent.end_time_unix_nano = last.unwrap_or(window.start_ns).max(parent.start_time_unix_nano);
         parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out, row.attached);
         let mut spans = vec![parent];
-        spans.extend(row.pieces.iter().map(|piece| self.writer.interval((trace, id), row.tid, piece, names, offset)));
+        spans.extend(row.pieces.iter().map(|piece| {
+            let mut made = self.writer.interval((trace, id), row.tid, piece, names, offset);
+            if self.links && piece.interval.kind == IntervalKind::Wait {
+                made.links = self.links(&piece.cycle.culprits, window, names);
+            }
+            made
+        }));
         spans
     }
 }

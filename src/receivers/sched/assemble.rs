@@ -204,7 +204,7 @@ fn context(entry: &ContextEntry) -> Context {
         span_id: entry.span,
         flags: entry.flags,
         covers_run: entry.covers_run,
-        source: ContextSource::ThreadContext,
+        source: if entry.shared { ContextSource::TracesCtxV1 } else { ContextSource::ThreadContext },
     }
 }
 

@@ -199,6 +199,8 @@ pub struct SchedSettings {
     pub root_path: String,
     /// A BTF file for kernels without /sys/kernel/btf/vmlinux.
     pub btf: String,
+    /// The pin of the map in which other eBPF instrumentation tells the active spans of threads; it may come later.
+    pub traces_ctx_v1: String,
     /// A wait still open after this is reported while it lasts.
     pub starvation: Period,
     /// Of the host's CPU; above it, selection tightens.
@@ -222,6 +224,7 @@ impl Default for SchedSettings {
             select: Select::default(),
             root_path: "/".into(),
             btf: String::new(),
+            traces_ctx_v1: "/sys/fs/bpf/otel/traces_ctx_v1".into(),
             starvation: Period::secs(1),
             overhead_limit: "1%".into(),
             on_error: OnError::Fail,

@@ -179,7 +179,7 @@ fn begin<'a>(
             block: load.settings.block_histogram != 0,
         },
     };
-    let contexts = Upkeep::start(wants.contexts, root, telemetry.clone());
+    let contexts = Upkeep::start(wants, root, &settings.traces_ctx_v1, telemetry.clone());
     let chosen = Chosen::new(Targets::new(settings.include.globs(), settings.exclude.globs()), view);
     let facts = Arc::new(facts);
     let keeping = Keeping::new(history.open(&facts).then(|| history.clone()));
@@ -251,7 +251,7 @@ pub(super) fn load(
         run_histogram: u8::from(wants.run_histogram),
         block_histogram: u8::from(wants.block_histogram),
         exclude_self: u8::from(settings.exclude.own.unwrap_or(true)),
-        contexts: u8::from(wants.contexts),
+        contexts: u8::from(wants.contexts || wants.shared_contexts),
         sampled_context: u8::from(selection.sampled_context),
         foreign_preemption: u8::from(wants.cycles && selection.foreign_preemption),
         sample: if wants.cycles { (selection.sample_ratio * f64::from(u32::MAX)) as u32 } else { 0 },

@@ -38,6 +38,8 @@ pub(super) struct ContextEntry {
     pub flags: u8,
     /// It was the same at both ends of the run.
     pub covers_run: bool,
+    /// Told by other instrumentation.
+    pub shared: bool,
 }
 
 /// A selected cycle; all times in ns, `clock` on the run queue's clock.
@@ -224,6 +226,7 @@ fn context(record: &[u8], at: usize) -> Option<ContextEntry> {
         span: bytes(record, at + 16)?,
         flags: *record.get(at + 24)?,
         covers_run: *record.get(at + 26)? != 0,
+        shared: *record.get(at + 27)? != 0,
     })
 }
 

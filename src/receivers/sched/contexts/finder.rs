@@ -117,7 +117,8 @@ impl Finder {
     }
 }
 
-fn start(folder: &std::path::Path) -> Option<BootNs> {
+/// When a process began, to the tick that `/proc` counts in.
+pub(super) fn start(folder: &std::path::Path) -> Option<BootNs> {
     let stat = Process::new_with_root(folder.to_path_buf()).ok()?.stat().ok()?;
     Some(BootNs(stat.starttime.saturating_mul(NS_PER_TICK)))
 }

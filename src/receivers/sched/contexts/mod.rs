@@ -1,10 +1,12 @@
 //! Which processes publish the active spans of their threads (OTEP 4947), and where the kernel side finds them.
 //!
-//! `finder` is a thread of its own, `place` reads one process, `symbol` one file, `upkeep` is the reader's part.
+//! `finder` is a thread of its own, `place` reads one process, `symbol` one file, `shared` the map of other
+//! instrumentation, `upkeep` is the reader's part.
 //! Refuses to know: what a context is good for.
 
 mod finder;
 mod place;
+mod shared;
 mod symbol;
 mod upkeep;
 

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::shared::Shared;
 use super::{Contexts, Place};
-use crate::model::ProcessKey;
+use crate::model::{ProcessKey, Wants};
 use crate::receivers::sched::driver::{Driver, context_place};
 use crate::telemetry::Telemetry;
 
@@ -15,28 +16,54 @@ const REASONS: [&str; 3] = ["unread", "invalid", "stale"];
 /// The reader's part; does nothing where nobody looks for contexts.
 pub(in crate::receivers::sched) struct Upkeep {
     contexts: Option<Contexts>,
+    shared: Option<Shared>,
+    /// Processes that publish for themselves.
+    publish: HashSet<u32>,
     telemetry: Telemetry,
     /// Records that could not be used, as last read.
     lost: [u64; 3],
 }
 
 impl Upkeep {
-    /// Begins to look below this root where contexts are wanted.
-    pub(in crate::receivers::sched) fn start(wanted: bool, root: &Path, telemetry: Telemetry) -> Self {
-        Self { contexts: wanted.then(|| Contexts::start(root)).flatten(), telemetry, lost: [0; 3] }
+    /// Begins to look below this root where contexts are wanted; for those of other instrumentation at its pin.
+    pub(in crate::receivers::sched) fn start(wanted: Wants, root: &Path, pin: &str, telemetry: Telemetry) -> Self {
+        let contexts = (wanted.contexts || wanted.shared_contexts).then(|| Contexts::start(root)).flatten();
+        let shared = (contexts.is_some() && wanted.shared_contexts && !pin.is_empty())
+            .then(|| Shared::new(Path::new(pin), root));
+        // the finder ends where only other instrumentation is asked
+        let contexts = contexts.filter(|_| wanted.contexts);
+        Self { contexts, shared, publish: HashSet::new(), telemetry, lost: [0; 3] }
     }
 
     /// Asks about these processes, and tells the kernel side what was found of those before.
-    pub(in crate::receivers::sched) fn step(&self, driver: &Driver<'_>, processes: &HashSet<ProcessKey>) {
+    pub(in crate::receivers::sched) fn step(&mut self, driver: &Driver<'_>, processes: &HashSet<ProcessKey>) {
+        if let Some(shared) = &mut self.shared {
+            for process in processes {
+                shared.forget(process.pid);
+            }
+        }
+        self.step_own(driver, processes);
+        if let Some(shared) = &mut self.shared {
+            let not_kept = shared.step(driver, |pid| self.publish.contains(&pid));
+            self.count("map_full", not_kept);
+        }
+    }
+
+    fn step_own(&mut self, driver: &Driver<'_>, processes: &HashSet<ProcessKey>) {
         let Some(contexts) = &self.contexts else { return };
         let not_asked = processes.iter().filter(|process| !contexts.seen(**process)).count();
         self.count("not_asked", not_asked as u64);
         for (process, found) in contexts.news() {
             let Some(place) = found else {
+                self.publish.remove(&process.pid);
                 driver.forget_context_place(process.pid);
+                if let Some(shared) = &mut self.shared {
+                    shared.forget(process.pid);
+                }
                 continue;
             };
             tracing::debug!("sched: process {} publishes its active spans: {place:?}", process.pid);
+            self.publish.insert(process.pid);
             if !driver.set_context_place(process.pid, of_kernel(process, place)) {
                 self.count("map_full", 1);
             }

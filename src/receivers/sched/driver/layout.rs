@@ -10,7 +10,8 @@ const _: () = {
     assert!(size_of::<types::who_entry>() == wire::WHO_BYTES);
     assert!(size_of::<types::context_entry>() == wire::WHO_BYTES);
     assert!(offset_of!(types::context_entry, span) == 16 && offset_of!(types::context_entry, flags) == 24);
-    assert!(offset_of!(types::context_entry, covers_run) == 26);
+    assert!(offset_of!(types::context_entry, covers_run) == 26 && offset_of!(types::context_entry, shared) == 27);
+    assert!(size_of::<types::shared_context>() == 24);
     assert!(offset_of!(types::who_entry, ns) == 8 && offset_of!(types::who_entry, comm) == 16);
     assert!(offset_of!(types::cycle_record, cpu) == 4 && offset_of!(types::cycle_record, reasons) == 6);
     assert!(offset_of!(types::cycle_record, culprits) == 7 && offset_of!(types::cycle_record, tid) == 8);

@@ -7,6 +7,7 @@ mod follow;
 mod layout;
 mod memory;
 mod messages;
+mod shared;
 mod skeleton;
 
 use std::mem::MaybeUninit;
@@ -21,6 +22,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuf
 pub(super) use error::DriverError;
 pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
+pub(super) use shared::SharedContexts;
 pub(super) use skeleton::types::{collect_args, context_place, cpu_state, settings, slot, slot_cpu, slot_slices};
 use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
 
