@@ -23,6 +23,7 @@ mod kubernetes;
 mod levels;
 mod memory;
 mod parts_speak;
+mod plugin;
 mod quota;
 mod recording;
 mod schema;
@@ -46,7 +47,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use needs::Need::{
-    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Podman, Prometheus, Root, Systemd,
+    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Plugin, Podman, Prometheus, Root,
+    Systemd,
 };
 use needs::Test;
 
@@ -100,6 +102,7 @@ const TESTS: &[Test] = &[
         deploy::service::is_installed_confined_and_removed,
     ),
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
+    ("plugin::measures_and_is_kept_alive", &[Root, Btf, Podman, Plugin, Jaeger], plugin::measures_and_is_kept_alive),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
     ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),

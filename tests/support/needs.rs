@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Podman,
     /// The Collector that `tests/real/parts/get` builds.
     Collector,
+    /// The Collector with `receivers: sched:` that `tests/real/parts/get plugin` builds.
+    Plugin,
     /// The Jaeger that `tests/real/parts/get` builds.
     Jaeger,
     /// Python's validator of JSON Schema.
@@ -46,6 +48,7 @@ impl Need {
             Self::Btf => (Path::new("/sys/kernel/btf/vmlinux").exists(), "needs a kernel with BTF".to_owned()),
             Self::Podman => (has_podman(), "needs podman, crun and a static /bin/busybox".to_owned()),
             Self::Collector => (part("collector").is_ok(), part("collector").err().unwrap_or_default()),
+            Self::Plugin => (part("plugin").is_ok(), part("plugin").err().unwrap_or_default()),
             Self::JsonSchema => (has_json_schema(), "needs python3-jsonschema".to_owned()),
             Self::Emulator => (has_emulator(), "needs qemu-system-x86_64, cpio and a static /bin/busybox".to_owned()),
             Self::Perf => (runs("perf"), "needs perf".to_owned()),
