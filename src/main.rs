@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    schedscope::cli::main()
+    schedscope::cli::main(&schedscope::components::COMPONENTS)
 }

@@ -9,6 +9,7 @@ use super::arguments::ConfigArguments;
 use super::command_result::CommandResult;
 use super::load::{load, told};
 use crate::doctor::{self, verify};
+use crate::pipeline::Components;
 use crate::receivers::sched::SchedSettings;
 
 /// What is looked at.
@@ -33,8 +34,8 @@ pub(super) struct LoadArguments {
 }
 
 /// Exit code 1: this host cannot be measured, or a number was off.
-pub(super) fn run(arguments: &DoctorArguments, config: &ConfigArguments) -> CommandResult {
-    let settings = match settings(config) {
+pub(super) fn run(arguments: &DoctorArguments, config: &ConfigArguments, components: &Components) -> CommandResult {
+    let settings = match settings(config, components) {
         Ok(settings) => settings,
         Err(messages) => return CommandResult { output: String::new(), messages, code: 1 },
     };
@@ -48,11 +49,11 @@ pub(super) fn run(arguments: &DoctorArguments, config: &ConfigArguments) -> Comm
 }
 
 /// Those of the config's first `sched` receiver.
-fn settings(config: &ConfigArguments) -> Result<SchedSettings, String> {
+fn settings(config: &ConfigArguments, components: &Components) -> Result<SchedSettings, String> {
     if config.sources.is_empty() && config.sets.is_empty() {
         return Ok(SchedSettings::default());
     }
-    let loaded = load(config).map_err(|problems| told(&problems))?;
+    let loaded = load(config, components).map_err(|problems| told(&problems))?;
     let found = loaded.plan.receivers.iter().find(|receiver| receiver.factory.name == "sched");
     found.map_or_else(|| Ok(SchedSettings::default()), |sched| sched.body.decode().map_err(|why| format!("{why}")))
 }

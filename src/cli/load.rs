@@ -2,9 +2,8 @@
 
 use super::arguments::ConfigArguments;
 use super::command_result::refusal;
-use crate::components::COMPONENTS;
 use crate::config::{Problems, ProcessEnvironment, resolve_or_default};
-use crate::pipeline::{Plan, graph};
+use crate::pipeline::{Components, Plan, graph};
 
 /// A plan, and what a reader of the log should know about where it comes from.
 pub(super) struct Loaded {
@@ -13,9 +12,9 @@ pub(super) struct Loaded {
 }
 
 /// The plan of the documents that `--config` names, or of the embedded default.
-pub(super) fn load(config: &ConfigArguments) -> Result<Loaded, Problems> {
+pub(super) fn load(config: &ConfigArguments, components: &Components) -> Result<Loaded, Problems> {
     let resolved = resolve_or_default(&config.sources, &config.sets, &ProcessEnvironment)?;
-    let mut plan = graph::plan(&resolved.root, &COMPONENTS)?;
+    let mut plan = graph::plan(&resolved.root, components)?;
     plan.warnings.splice(0..0, resolved.warnings);
     Ok(Loaded { plan, notes: resolved.notes })
 }

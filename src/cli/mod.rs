@@ -26,16 +26,16 @@ use clap::Parser;
 
 use self::arguments::{Arguments, Command, ConfigArguments, check_feature_gates};
 use self::command_result::CommandResult;
-use crate::components::COMPONENTS;
 use crate::config::ProcessEnvironment;
+use crate::pipeline::Components;
 
 /// The config or the start failed.
 const FAILED: u8 = 1;
 /// The command line was wrong.
 const MISUSED: u8 = 2;
 
-/// Runs the program with the process's arguments.
-pub fn main() -> ExitCode {
+/// Runs the program with the process's arguments; configs may name these components, the stock ones or more.
+pub fn main(components: &Components) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -48,12 +48,13 @@ pub fn main() -> ExitCode {
         tell(&why);
         return ExitCode::from(MISUSED);
     }
-    if let Some(result) = arguments.command.as_ref().and_then(|command| looking(command, &arguments.config)) {
+    if let Some(result) = arguments.command.as_ref().and_then(|command| looking(command, &arguments.config, components))
+    {
         return finish(&result);
     }
     let done = match &arguments.command {
-        None => run::run(&arguments.config),
-        Some(command) => subcommand(command, &arguments.config),
+        None => run::run(&arguments.config, components),
+        Some(command) => subcommand(command, &arguments.config, components),
     };
     match done {
         Ok(text) => print(&text),
@@ -65,16 +66,16 @@ pub fn main() -> ExitCode {
 }
 
 /// The subcommands that only look, at the config or at the host.
-fn looking(command: &Command, config: &ConfigArguments) -> Option<CommandResult> {
+fn looking(command: &Command, config: &ConfigArguments, components: &Components) -> Option<CommandResult> {
     let (sources, sets) = (&config.sources, &config.sets);
     match command {
-        Command::Validate => Some(validate::validate(sources, sets, &ProcessEnvironment, &COMPONENTS)),
+        Command::Validate => Some(validate::validate(sources, sets, &ProcessEnvironment, components)),
         Command::PrintConfig(how) => {
-            Some(print_config::print_config(sources, sets, how.options(), &ProcessEnvironment, &COMPONENTS))
+            Some(print_config::print_config(sources, sets, how.options(), &ProcessEnvironment, components))
         }
-        Command::Components(how) if how.schema => Some(components::schema(&COMPONENTS)),
-        Command::Components(_) => Some(components::components(env!("CARGO_PKG_VERSION"), &COMPONENTS)),
-        Command::Doctor(how) => Some(doctor::run(how, config)),
+        Command::Components(how) if how.schema => Some(components::schema(components)),
+        Command::Components(_) => Some(components::components(env!("CARGO_PKG_VERSION"), components)),
+        Command::Doctor(how) => Some(doctor::run(how, config, components)),
         _ => None,
     }
 }
@@ -89,10 +90,10 @@ fn finish(result: &CommandResult) -> ExitCode {
 }
 
 /// What a subcommand prints, or why it failed.
-fn subcommand(command: &Command, config: &ConfigArguments) -> Result<String, String> {
+fn subcommand(command: &Command, config: &ConfigArguments, components: &Components) -> Result<String, String> {
     match command {
         Command::Container(which) => container::run(&which.target()),
-        Command::Replay(arguments) => replay::run(arguments, config),
+        Command::Replay(arguments) => replay::run(arguments, config, components),
         Command::Record(how) => record::run(how),
         Command::Top(how) => top::run(how),
         Command::Completions { shell } => Ok(arguments::completions_of(*shell)),

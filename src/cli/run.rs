@@ -10,16 +10,16 @@ use super::load::{Loaded, load, told};
 use super::logs::Log;
 use super::tell;
 use crate::agent::{self, Agent, RunError};
-use crate::pipeline::{Plan, Signal};
+use crate::pipeline::{Components, Plan, Signal};
 use crate::telemetry::Telemetry;
 
 /// Threads of the runtime where applications send to us, at most.
 const WORKERS_MAX: usize = 4;
 
 /// Nothing to print; or why the run could not begin.
-pub(super) fn run(config: &ConfigArguments) -> Result<String, String> {
+pub(super) fn run(config: &ConfigArguments, components: &Components) -> Result<String, String> {
     let since = Instant::now();
-    let Loaded { plan, notes } = load(config).map_err(|problems| told(&problems))?;
+    let Loaded { plan, notes } = load(config, components).map_err(|problems| told(&problems))?;
     let log = Log::default();
     follow(&log, &plan);
     log.install().map_err(|error| format!("the log cannot be installed: {error}"))?;
@@ -33,7 +33,7 @@ pub(super) fn run(config: &ConfigArguments) -> Result<String, String> {
             version: env!("CARGO_PKG_VERSION"),
             since,
             telemetry: Telemetry::default(),
-            load: &|| load(config).map(|loaded| loaded.plan),
+            load: &|| load(config, components).map(|loaded| loaded.plan),
             on_plan: &|plan| follow(&log, plan),
         };
         agent.run(plan, commands).await.map_err(|error| match error {

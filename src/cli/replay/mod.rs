@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 
 use self::summary::Summary;
 use super::arguments::{ConfigArguments, ReplayArguments, ReplayFormat};
+use crate::pipeline::Components;
 use crate::record::{Chunk, Input};
 use crate::timeline::{Event, Limits, Machine};
 
@@ -33,9 +34,13 @@ impl Replayed {
 }
 
 /// `schedscope replay`. The table is printed as it stands; an error names what was lost.
-pub(super) fn run(arguments: &ReplayArguments, config: &ConfigArguments) -> Result<String, String> {
+pub(super) fn run(
+    arguments: &ReplayArguments,
+    config: &ConfigArguments,
+    components: &Components,
+) -> Result<String, String> {
     if arguments.format == ReplayFormat::Otlp {
-        return pipelines::run(arguments, config);
+        return pipelines::run(arguments, config, components);
     }
     let mut input = open(&arguments.file).map_err(|why| why.to_string())?;
     let replayed = summarise(&arguments.file, &mut input, &mut io::stdout().lock(), &mut io::stderr().lock());

@@ -10,8 +10,8 @@ use crate::cli::load::{load, told};
 use crate::cli::logs::Log;
 use crate::cli::run::{follow, runtime};
 use crate::config::Body;
-use crate::pipeline::Plan;
 use crate::pipeline::service::MetricLevel;
+use crate::pipeline::{Components, Plan};
 use crate::receivers::replay;
 use crate::telemetry::Telemetry;
 
@@ -33,12 +33,16 @@ service:
 ";
 
 /// Runs the input through the pipelines of the config until all of it is delivered.
-pub(super) fn run(arguments: &ReplayArguments, config: &ConfigArguments) -> Result<String, String> {
+pub(super) fn run(
+    arguments: &ReplayArguments,
+    config: &ConfigArguments,
+    components: &Components,
+) -> Result<String, String> {
     let mut config = config.clone();
     if config.sources.is_empty() {
         config.sources.push(format!("yaml:{EMBEDDED}"));
     }
-    let loaded = load(&config).map_err(|problems| told(&problems))?;
+    let loaded = load(&config, components).map_err(|problems| told(&problems))?;
     let plan = replaying(loaded.plan, arguments)?;
     let log = Log::default();
     follow(&log, &plan);
