@@ -63,6 +63,11 @@ impl Jaeger {
         Ok(warnings.filter_map(|warning| Some(warning.as_str()?.to_owned())).collect())
     }
 
+    /// Whether its search finds a trace.
+    pub(crate) fn finds(&mut self, path: &str) -> Result<bool> {
+        Ok(self.ask(path)?["data"].as_array().is_some_and(|traces| !traces.is_empty()))
+    }
+
     fn ask(&mut self, path: &str) -> Result<Value> {
         self.program.is_alive()?;
         let body = http::ask(self.query, "GET", path, "")?;

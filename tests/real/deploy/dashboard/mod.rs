@@ -1,6 +1,7 @@
 //! Dashboard and alerts: made from one source, every query answered by a real Prometheus that a real Collector fed, and the way
 //! from a bucket's exemplar to the request's trace.
 
+mod questions;
 mod render;
 
 use std::collections::BTreeSet;
@@ -48,7 +49,7 @@ pub(crate) fn is_answered_from_real_data() -> Result<()> {
         port.port(),
         places.otlp
     );
-    let container = serve_requests(&mut podman, port, &script, &[])?;
+    let container = serve_requests(&mut podman, port, &script, &["--env", "OTEL_SERVICE_NAME=shop-web"])?;
     let result = (|| {
         for query in &queries {
             has_data(&places, query)?;
@@ -59,6 +60,7 @@ pub(crate) fn is_answered_from_real_data() -> Result<()> {
             has_data(&places, &left.replace("reason!=\"rate_limited\"", "reason!=\"\""))?;
         }
         println!("  {} queries and {} rules answered", queries.len(), rules.len());
+        questions::are_answered(&places, &mut jaeger, port)?;
         is_pending(&places, "ContainerThrottled")?;
         leads_to_a_trace(&places, &mut jaeger)
     })();
