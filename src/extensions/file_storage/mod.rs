@@ -13,6 +13,8 @@ pub mod record;
 pub mod settings;
 pub mod store;
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +23,9 @@ use async_trait::async_trait;
 pub use self::settings::FileStorageSettings;
 use self::store::FolderStore;
 use crate::pipeline::{Extension, ExtensionFactory, RecordStore, Settings, StartError, Storage};
+
+/// Of the folders of queues: what is in them may hold anything that applications have sent.
+const PRIVATE: u32 = 0o700;
 
 /// The type `file_storage`.
 pub const FACTORY: ExtensionFactory = ExtensionFactory {
@@ -57,7 +62,10 @@ impl Folders {
     fn make_directory(&self) -> Result<(), StartError> {
         let directory = &self.0.directory;
         if self.0.create_directory {
-            std::fs::create_dir_all(directory)
+            DirBuilder::new()
+                .recursive(true)
+                .mode(self.0.mode().unwrap_or(PRIVATE))
+                .create(directory)
                 .map_err(|error| StartError::new(format!("directory: cannot make {directory}: {error}")))?;
         }
         if !PathBuf::from(directory).is_dir() {

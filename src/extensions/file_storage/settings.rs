@@ -13,6 +13,8 @@ pub struct FileStorageSettings {
     pub directory: String,
     /// Make the folder where it is missing.
     pub create_directory: bool,
+    /// Of that folder where it is made, octal. Those below it, with what is queued, are this user's alone.
+    pub directory_permissions: String,
     /// How long to wait for another process that still holds a folder.
     pub timeout: Period,
     /// Sync the disk for each record: survives a loss of power too, and costs two syncs a request.
@@ -26,6 +28,7 @@ impl Default for FileStorageSettings {
         Self {
             directory: "/var/lib/otelcol/file_storage".to_owned(),
             create_directory: false,
+            directory_permissions: "0750".to_owned(),
             timeout: Period::secs(1),
             fsync: false,
             compaction: Compaction::default(),
@@ -70,10 +73,20 @@ impl Default for Compaction {
     }
 }
 
+impl FileStorageSettings {
+    /// `directory_permissions` as the system takes it.
+    pub(super) fn mode(&self) -> Option<u32> {
+        u32::from_str_radix(&self.directory_permissions, 8).ok().filter(|mode| *mode <= 0o777)
+    }
+}
+
 impl Section for FileStorageSettings {
     fn validate(&self, at: &mut Checker<'_>) {
         if self.directory.trim().is_empty() {
             at.problem("directory", "is required: a folder, such as /var/lib/otelcol/file_storage");
+        }
+        if self.mode().is_none() {
+            at.problem("directory_permissions", "must be octal and text, such as \"0750\"; at most 0777");
         }
     }
 }

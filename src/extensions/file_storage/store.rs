@@ -1,7 +1,8 @@
 //! Records as the files of one folder, which one process holds at a time.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ impl FolderStore {
     /// # Errors
     /// The folder cannot be used, or another process holds it for longer than `patience`.
     pub fn open(folder: &Path, fsync: bool, patience: Duration) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        DirBuilder::new().recursive(true).mode(super::PRIVATE).create(folder)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock"))?;
         let began = Instant::now();
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {

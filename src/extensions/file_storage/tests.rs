@@ -56,3 +56,22 @@ fn damage_costs_the_record_it_hits() {
 fn names_are_safe_file_names() {
     assert_eq!(file_name("otlp_grpc/eu ../x"), "otlp_grpc~2Feu~20~2E~2E~2Fx");
 }
+
+#[tokio::test]
+async fn what_is_queued_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    for (more, want) in [("", 0o750), (", directory_permissions: \"0700\"", 0o700)] {
+        let directory = folder.path().join(format!("{want:o}"));
+        let yaml = format!("{{directory: '{}', create_directory: true{more}}}", directory.display());
+        let body = crate::config::Body::from_yaml("extensions::file_storage", &yaml).unwrap();
+        let context =
+            crate::pipeline::BuildContext::new("file_storage".into(), crate::telemetry::Telemetry::default(), "0");
+        let extension = (FACTORY.build)(&body, &context).unwrap();
+        extension.storage().unwrap().open("otlp_grpc_traces").unwrap();
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&directory.join("otlp_grpc_traces"))), (want, 0o700));
+    }
+    let body = crate::config::Body::from_yaml("a", "{directory_permissions: \"0800\"}").unwrap();
+    assert!(body.decode::<FileStorageSettings>().unwrap_err().to_string().contains("must be octal"));
+}

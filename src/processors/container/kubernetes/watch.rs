@@ -187,7 +187,7 @@ fn missing_rule(kubelet: bool) -> &'static str {
     if kubelet {
         "its service account needs a ClusterRole with {apiGroups: [\"\"], resources: [nodes/proxy], verbs: [get]}"
     } else {
-        "its service account needs a ClusterRole with {apiGroups: [\"\"], resources: [pods], verbs: [get, list, watch]}"
+        "its service account needs a ClusterRole with {apiGroups: [\"\"], resources: [pods], verbs: [list, watch]}"
     }
 }
 
