@@ -91,18 +91,21 @@ pub(crate) fn spans_in(file: &Path) -> Result<Vec<Span>> {
 
 /// Every metric point of a file of OTLP JSON lines, the Collector's or the agent's own, in order.
 pub(crate) fn points_in(file: &Path) -> Result<Vec<Point>> {
+    Ok(lines(file)?.iter().flat_map(points_of).collect())
+}
+
+/// Every metric point of one request.
+pub(crate) fn points_of(request: &Value) -> Vec<Point> {
     let mut points = Vec::new();
-    for request in lines(file)? {
-        for resource in list(&request, "resourceMetrics") {
-            for metric in list(resource, "scopeMetrics").flat_map(|scope| list(scope, "metrics")) {
-                for kind in ["sum", "gauge", "histogram", "exponentialHistogram"] {
-                    let data = list(&metric[kind], "dataPoints");
-                    points.extend(data.map(|data| point(&resource["resource"], metric, data)));
-                }
+    for resource in list(request, "resourceMetrics") {
+        for metric in list(resource, "scopeMetrics").flat_map(|scope| list(scope, "metrics")) {
+            for kind in ["sum", "gauge", "histogram", "exponentialHistogram"] {
+                let data = list(&metric[kind], "dataPoints");
+                points.extend(data.map(|data| point(&resource["resource"], metric, data)));
             }
         }
     }
-    Ok(points)
+    points
 }
 
 /// The documents of a file of JSON lines; none where it was never written. A last line that is still being written is left out.

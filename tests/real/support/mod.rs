@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod collector;
 pub(crate) mod container;
 pub(crate) mod docker;
+#[path = "../../support/http.rs"]
 pub(crate) mod http;
 pub(crate) mod jaeger;
 pub(crate) mod span;
