@@ -1,5 +1,5 @@
 # Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
-.PHONY: help run build demo test test-kernels bench static clean
+.PHONY: help run build demo test test-kernels soak bench static clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -19,6 +19,9 @@ test: ## Run every check and test; what this machine cannot run is listed at the
 
 test-kernels: ## Boot all kernels and flavours, compare every number there, and write the README's table; some minutes
 	@.ci/agent kernels
+
+soak: ## Half an hour of churn, load and faults: memory and files must stay flat, and everything be accounted for
+	@.ci/agent soak
 
 bench: ## Measure what the agent costs beside an empty program and peers; about ten minutes
 	@.ci/agent bench

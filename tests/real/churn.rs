@@ -60,13 +60,13 @@ service:
 }
 
 /// Docker's place among the cgroups: in the hierarchy of the cpu controller, and in that which counts, if apart.
-struct Docker {
+pub(crate) struct Docker {
     paths: Vec<PathBuf>,
     made: Vec<PathBuf>,
 }
 
 impl Docker {
-    fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let mut mounts = vec![PathBuf::from("/sys/fs/cgroup")];
         let (cpu, counting) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup/cpuacct"));
         if cpu.join("cgroup.procs").exists() {
@@ -82,7 +82,7 @@ impl Docker {
     }
 
     /// Makes a container's cgroup, lets it work and removes it: its id, and the seconds that the kernel counted.
-    fn brief(&self, number: usize) -> Result<(String, f64)> {
+    pub(crate) fn brief(&self, number: usize) -> Result<(String, f64)> {
         let id = format!("{:0>59}{number:0>5x}", std::process::id());
         let cgroups: Vec<PathBuf> = self.paths.iter().map(|path| path.join(&id)).collect();
         cgroups.iter().try_for_each(fs::create_dir)?;

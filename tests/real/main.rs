@@ -103,6 +103,11 @@ const TESTS: &[Test] = &[
     ),
     ("faults::lose_nothing_that_was_acknowledged", &[Collector], faults::lose_nothing_that_was_acknowledged),
     ("plugin::measures_and_is_kept_alive", &[Root, Btf, Podman, Plugin, Jaeger], plugin::measures_and_is_kept_alive),
+    (
+        "faults::soak_stays_flat_and_accounts_for_all",
+        &[Root, Btf, Podman, Collector],
+        faults::stays_flat_and_accounts_for_all,
+    ),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
     ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),

@@ -6,6 +6,7 @@
 
 mod client;
 mod scene;
+mod soak;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,18 +14,39 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use self::client::Clients;
-use self::scene::Scene;
+use self::scene::{Places, Scene};
+pub(crate) use self::soak::stays_flat_and_accounts_for_all;
 use crate::support::folder;
 
 /// One fault, from a Collector and an agent that run to a Collector and an agent that run.
 type Fault = (&'static str, fn(&mut Scene) -> Result<()>);
 
+const COLLECTOR_KILLED: Fault = ("the Collector is killed", |scene| {
+    scene.kill_collector();
+    scene.wait(2500);
+    scene.start_collector()
+});
+
+const COLLECTOR_SLOW: Fault = ("the Collector is slow", |scene| {
+    for _ in 0..10 {
+        scene.pause_collector(true)?;
+        scene.wait(250);
+        scene.pause_collector(false)?;
+        scene.wait(30);
+    }
+    Ok(())
+});
+
+const COLLECTOR_REFUSES: Fault = ("the Collector refuses", |scene| {
+    scene.kill_collector();
+    scene.start_refusing_collector()?;
+    scene.wait(2500);
+    scene.kill_collector();
+    scene.start_collector()
+});
+
 const FAULTS: &[Fault] = &[
-    ("the Collector is killed", |scene| {
-        scene.kill_collector();
-        scene.wait(2500);
-        scene.start_collector()
-    }),
+    COLLECTOR_KILLED,
     ("the Collector is paused, the agent killed meanwhile", |scene| {
         scene.pause_collector(true)?;
         scene.wait(2000);
@@ -33,22 +55,8 @@ const FAULTS: &[Fault] = &[
         scene.wait(1000);
         scene.pause_collector(false)
     }),
-    ("the Collector is slow", |scene| {
-        for _ in 0..10 {
-            scene.pause_collector(true)?;
-            scene.wait(250);
-            scene.pause_collector(false)?;
-            scene.wait(30);
-        }
-        Ok(())
-    }),
-    ("the Collector refuses", |scene| {
-        scene.kill_collector();
-        scene.start_refusing_collector()?;
-        scene.wait(2500);
-        scene.kill_collector();
-        scene.start_collector()
-    }),
+    COLLECTOR_SLOW,
+    COLLECTOR_REFUSES,
     ("the Collector moves to another port", |scene| {
         scene.kill_collector();
         scene.move_collector()?;
@@ -75,8 +83,8 @@ const REST_MS: u64 = 1500;
 pub(crate) fn lose_nothing_that_was_acknowledged() -> Result<()> {
     let seconds = std::env::var("SCHEDSCOPE_FAULT_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
     let folder = folder()?;
-    let mut scene = Scene::start(folder.path())?;
-    let clients = Clients::start(scene.agent_address());
+    let mut scene = Scene::start(folder.path(), config)?;
+    let clients = Clients::start(scene.places.agent);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut rounds = 0usize;
     for (what, fault) in FAULTS.iter().cycle() {
@@ -103,4 +111,18 @@ pub(crate) fn lose_nothing_that_was_acknowledged() -> Result<()> {
     ensure!(sent.acknowledged.len() > 1000, "too few to tell anything");
     ensure!(lost == 0, "{lost} spans were acknowledged and never arrived");
     Ok(())
+}
+
+/// Spans through a queue on disk.
+fn config(places: &Places) -> String {
+    let (at, to, files) = (places.agent, places.collector, places.folder.display());
+    format!(
+        "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '{at}'}}}}}}}}\n\
+         extensions: {{file_storage: {{directory: '{files}/queue', create_directory: true, timeout: 5s}}}}\n\
+         exporters:\n  otlp_grpc:\n    endpoint: '{to}'\n    tls: {{insecure: true}}\n    timeout: 1s\n\
+         \x20   sending_queue: {{storage: file_storage, queue_size: 100000}}\n\
+         \x20   retry_on_failure: {{initial_interval: 50ms, max_interval: 500ms, max_elapsed_time: 0s}}\n\
+         service:\n  extensions: [file_storage]\n  shutdown_timeout: 2s\n  telemetry: {{metrics: {{level: none}}}}\n\
+         \x20 pipelines: {{traces: {{receivers: [otlp], exporters: [otlp_grpc]}}}}\n"
+    )
 }

@@ -12,32 +12,40 @@ use rustix::process::Signal;
 use crate::needs::part;
 use crate::program::{Program, eventually, free_address};
 
-/// Both programs, where they listen and what they write.
+/// Where both programs listen, and where they write.
+pub(super) struct Places {
+    pub(super) agent: SocketAddr,
+    pub(super) collector: SocketAddr,
+    /// The agent's own counters, for configs that serve them.
+    pub(super) page: SocketAddr,
+    pub(super) folder: PathBuf,
+}
+
+/// Both programs.
 pub(super) struct Scene {
-    folder: PathBuf,
+    pub(super) places: Places,
+    config: fn(&Places) -> String,
     agent: Option<Program>,
-    agent_at: SocketAddr,
     collector: Option<Program>,
-    collector_at: SocketAddr,
 }
 
 impl Scene {
-    pub(super) fn start(folder: &Path) -> Result<Self> {
-        let mut scene = Self {
+    pub(super) fn start(folder: &Path, config: fn(&Places) -> String) -> Result<Self> {
+        let places = Places {
+            agent: free_address()?,
+            collector: free_address()?,
+            page: free_address()?,
             folder: folder.to_owned(),
-            agent: None,
-            agent_at: free_address()?,
-            collector: None,
-            collector_at: free_address()?,
         };
+        let mut scene = Self { places, config, agent: None, collector: None };
         scene.write_agent_config()?;
         scene.start_collector()?;
         scene.start_agent()?;
         Ok(scene)
     }
 
-    pub(super) fn agent_address(&self) -> SocketAddr {
-        self.agent_at
+    pub(super) fn agent(&mut self) -> Result<&mut Program> {
+        self.agent.as_mut().context("no agent")
     }
 
     pub(super) fn wait(&self, ms: u64) {
@@ -46,9 +54,9 @@ impl Scene {
 
     pub(super) fn start_agent(&mut self) -> Result<()> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedscope"));
-        command.arg("--config").arg(self.folder.join("agent.yaml"));
-        let mut agent = Program::start("schedscope", &mut command, &self.folder)?;
-        agent.listens(self.agent_at)?;
+        command.arg("--config").arg(self.places.folder.join("agent.yaml"));
+        let mut agent = Program::start("schedscope", &mut command, &self.places.folder)?;
+        agent.listens(self.places.agent)?;
         self.agent = Some(agent);
         Ok(())
     }
@@ -61,9 +69,10 @@ impl Scene {
     /// Tells the agent of a config that has changed.
     pub(super) fn reload_agent(&mut self) -> Result<()> {
         self.write_agent_config()?;
-        let agent = self.agent.as_mut().context("no agent")?;
+        let at = self.places.agent;
+        let agent = self.agent()?;
         agent.signal(Signal::HUP)?;
-        agent.listens(self.agent_at)
+        agent.listens(at)
     }
 
     pub(super) fn start_collector(&mut self) -> Result<()> {
@@ -86,18 +95,23 @@ impl Scene {
     }
 
     pub(super) fn move_collector(&mut self) -> Result<()> {
-        self.collector_at = free_address()?;
+        self.places.collector = free_address()?;
         Ok(())
     }
 
     /// Waits until the agent has sent all it holds, then ends both.
     pub(super) fn finish(&mut self) -> Result<()> {
-        let queue = self.folder.join("queue/otlp_grpc_traces");
+        let queue = self.places.folder.join("queue/otlp_grpc_traces");
         eventually("an empty queue", Duration::from_secs(60), || {
             let names = fs::read_dir(&queue)?.flatten().map(|entry| entry.path());
             let records = names.filter(|path| path.extension().is_some_and(|end| end == "record")).count();
             Ok((records == 0).then_some(()))
         })?;
+        self.stop()
+    }
+
+    /// Ends both.
+    pub(super) fn stop(&mut self) -> Result<()> {
         self.agent.take().context("no agent")?.stop(Signal::TERM)?;
         self.collector.take().context("no Collector")?.stop(Signal::TERM)?;
         Ok(())
@@ -106,41 +120,33 @@ impl Scene {
     /// The ids of all spans in the Collector's file, as often as they are there. By text: a Collector that is killed
     /// while it writes leaves a part of a line, in front of the next one.
     pub(super) fn received(&self) -> Result<Vec<u64>> {
-        let text = fs::read_to_string(self.folder.join("traces.json"))?;
+        let text = fs::read_to_string(self.places.folder.join("traces.json"))?;
         let ids = text.split("\"spanId\":\"").skip(1).filter_map(|rest| u64::from_str_radix(rest.get(..16)?, 16).ok());
         Ok(ids.collect())
     }
 
     /// Without a queue and with a rotating file, which is not buffered: what is acknowledged is written.
     fn start_collector_with(&mut self, sections: &str, processors: &str) -> Result<()> {
-        let (at, files) = (self.collector_at, self.folder.display());
+        let (at, files) = (self.places.collector, self.places.folder.display());
         let text = format!(
             "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '{at}'}}}}}}}}\n{sections}\
-             exporters: {{file: {{path: '{files}/traces.json', rotation: {{max_megabytes: 10000}}}}}}\n\
+             exporters:\n  file/traces: {{path: '{files}/traces.json', rotation: {{max_megabytes: 10000}}}}\n\
+             \x20 file/metrics: {{path: '{files}/metrics.json', rotation: {{max_megabytes: 10000}}}}\n\
              service:\n  telemetry: {{metrics: {{level: none}}}}\n  pipelines:\n\
-             \x20   traces: {{receivers: [otlp], {processors}exporters: [file]}}\n"
+             \x20   traces: {{receivers: [otlp], {processors}exporters: [file/traces]}}\n\
+             \x20   metrics: {{receivers: [otlp], {processors}exporters: [file/metrics]}}\n"
         );
-        let config = self.folder.join("collector.yaml");
+        let config = self.places.folder.join("collector.yaml");
         fs::write(&config, text)?;
         let binary = part("collector").map_err(anyhow::Error::msg)?;
         let mut collector =
-            Program::start("collector", Command::new(binary).arg("--config").arg(&config), &self.folder)?;
+            Program::start("collector", Command::new(binary).arg("--config").arg(&config), &self.places.folder)?;
         collector.listens(at)?;
         self.collector = Some(collector);
         Ok(())
     }
 
     fn write_agent_config(&self) -> Result<()> {
-        let (at, to, files) = (self.agent_at, self.collector_at, self.folder.display());
-        let text = format!(
-            "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '{at}'}}}}}}}}\n\
-             extensions: {{file_storage: {{directory: '{files}/queue', create_directory: true, timeout: 5s}}}}\n\
-             exporters:\n  otlp_grpc:\n    endpoint: '{to}'\n    tls: {{insecure: true}}\n    timeout: 1s\n\
-             \x20   sending_queue: {{storage: file_storage, queue_size: 100000}}\n\
-             \x20   retry_on_failure: {{initial_interval: 50ms, max_interval: 500ms, max_elapsed_time: 0s}}\n\
-             service:\n  extensions: [file_storage]\n  shutdown_timeout: 2s\n  telemetry: {{metrics: {{level: none}}}}\n\
-             \x20 pipelines: {{traces: {{receivers: [otlp], exporters: [otlp_grpc]}}}}\n"
-        );
-        Ok(fs::write(self.folder.join("agent.yaml"), text)?)
+        Ok(fs::write(self.places.folder.join("agent.yaml"), (self.config)(&self.places))?)
     }
 }
