@@ -1,5 +1,5 @@
 # Every target is a short script under .ci/; all of them install what is missing first (Debian, Ubuntu).
-.PHONY: help run build demo test test-kernels soak bench static clean
+.PHONY: help run build demo test test-kernels soak sbom bench static clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -22,6 +22,9 @@ test-kernels: ## Boot all kernels and flavours, compare every number there, and 
 
 soak: ## Half an hour of churn, load and faults: memory and files must stay flat, and everything be accounted for
 	@.ci/agent soak
+
+sbom: ## Write what is linked into the binary as CycloneDX, with versions and licences
+	@.ci/sbom
 
 bench: ## Measure what the agent costs beside an empty program and peers; about ten minutes
 	@.ci/agent bench

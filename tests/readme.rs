@@ -1,4 +1,4 @@
-//! What the README tells a user to type is accepted.
+//! What the README tells a user to type is accepted, and the table of dependencies is whole.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -112,4 +112,21 @@ fn every_metric_is_told_and_exists() {
     let off = off.split('`').skip(1).step_by(2).filter(|word| !word.contains("::"));
     let told: BTreeSet<&str> = table.chain(off).collect();
     assert_eq!(told, known);
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+    let table = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/.github/DEPENDENCIES.md")).unwrap();
+    let mut wanted = BTreeSet::new();
+    for section in manifest.split("\n[").filter(|section| section.split(']').next().unwrap().ends_with("dependencies"))
+    {
+        wanted.extend(
+            section.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| !name.starts_with('#')),
+        );
+    }
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let told: BTreeSet<&str> =
+        rows.flat_map(|row| row.split(" | ").next().unwrap().split('`').skip(1).step_by(2)).collect();
+    assert_eq!(told, wanted);
 }
