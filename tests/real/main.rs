@@ -47,8 +47,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use needs::Need::{
-    Btf, Collector, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Plugin, Podman, Prometheus, Root,
-    Systemd,
+    Btf, Collector, Debian, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Plugin, Podman, Prometheus,
+    Root, Systemd,
 };
 use needs::Test;
 
@@ -95,6 +95,11 @@ const TESTS: &[Test] = &[
         "deploy::the_image_measures_from_a_container",
         &[Root, Btf, Docker, Collector],
         deploy::image::measures_from_a_container,
+    ),
+    (
+        "deploy::the_package_leaves_nothing_on_a_fresh_debian",
+        &[Root, Debian],
+        deploy::fresh::is_installed_and_leaves_nothing,
     ),
     (
         "deploy::the_package_runs_confined_and_goes",

@@ -36,6 +36,8 @@ pub(crate) enum Need {
     Systemd,
     /// Prometheus and its promtool.
     Prometheus,
+    /// The fresh Debian that `tests/real/parts/get debian` makes, and dpkg.
+    Debian,
     /// The Helm that `tests/real/parts/get` builds.
     Helm,
 }
@@ -65,6 +67,8 @@ impl Need {
                 "needs the packages systemd, dpkg and procps".to_owned(),
             ),
             Self::Prometheus => (has(&["prometheus", "promtool"]), "needs the package prometheus".to_owned()),
+            Self::Debian if !has(&["dpkg-deb"]) => (false, "needs the package dpkg".to_owned()),
+            Self::Debian => (part("debian").is_ok(), part("debian").err().unwrap_or_default()),
             Self::Helm => (part("helm").is_ok(), part("helm").err().unwrap_or_default()),
             Self::Kubernetes => (part("kubernetes").is_ok(), part("kubernetes").err().unwrap_or_default()),
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod compose;
 pub(crate) mod dashboard;
+pub(crate) mod fresh;
 pub(crate) mod image;
 pub(crate) mod service;
 
