@@ -120,9 +120,18 @@ struct thread_struct {
 		unsigned long tp_value;
 	} uw;
 };
+
+struct pt_regs {
+	u64 regs[31];
+};
 #else
 struct thread_struct {
 	unsigned long fsbase;
+};
+
+struct pt_regs {
+	unsigned long di;
+	unsigned long si;
 };
 #endif
 
@@ -171,5 +180,24 @@ struct bpf_iter__task {
 };
 
 #pragma clang attribute pop
+
+/* Of the function that a kprobe is at. */
+static __attribute__((always_inline)) inline u64 first_argument(struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return regs->regs[0];
+#else
+	return regs->di;
+#endif
+}
+
+static __attribute__((always_inline)) inline u64 second_argument(struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return regs->regs[1];
+#else
+	return regs->si;
+#endif
+}
 
 #endif

@@ -188,6 +188,21 @@ int BPF_PROG(tg_unthrottle_up, struct task_group *group, void *data)
 	return 0;
 }
 
+/* The same where fentry cannot attach (arm64 before its kernels had direct calls). */
+SEC("kprobe/tg_throttle_down")
+int tg_throttle_down_probe(struct pt_regs *regs)
+{
+	throttle_hook((void *)first_argument(regs), (void *)second_argument(regs), true);
+	return 0;
+}
+
+SEC("kprobe/tg_unthrottle_up")
+int tg_unthrottle_up_probe(struct pt_regs *regs)
+{
+	throttle_hook((void *)first_argument(regs), (void *)second_argument(regs), false);
+	return 0;
+}
+
 SEC("tp_btf/cgroup_mkdir")
 int BPF_PROG(cgroup_mkdir, struct cgroup *group, const char *path)
 {

@@ -9,6 +9,7 @@ mod memory;
 mod messages;
 mod shared;
 mod skeleton;
+mod throttling;
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -25,6 +26,8 @@ use memory::{MappedArray, bytes_of};
 pub(super) use shared::SharedContexts;
 pub(super) use skeleton::types::{collect_args, context_place, cpu_state, settings, slot, slot_cpu, slot_slices};
 use skeleton::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
+pub(crate) use throttling::ThrottleSource;
+use throttling::Way;
 
 /// Sizes and settings of one load.
 #[derive(Debug, Clone)]
@@ -40,30 +43,7 @@ pub(super) struct Load {
 /// Memory for the opened object, one place for each attempt; outlives the driver that borrows it.
 #[derive(Default)]
 pub(crate) struct Storage {
-    first: Option<MaybeUninit<OpenObject>>,
-    second: Option<MaybeUninit<OpenObject>>,
-}
-
-/// How throttled time is told from waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThrottleSource {
-    /// The kernel's own throttled clock.
-    Kernel,
-    /// A clock kept by our hooks.
-    Hook,
-    /// Not at all: waiting includes it.
-    None,
-}
-
-impl ThrottleSource {
-    /// The attribute value.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Hook => "hook",
-            Self::None => "none",
-        }
-    }
+    places: [Option<MaybeUninit<OpenObject>>; throttling::ATTEMPTS],
 }
 
 /// The loaded and attached programs. Dropping it detaches them.
@@ -98,25 +78,24 @@ impl<'a> Driver<'a> {
         if !facts.task_storage {
             return Err(DriverError::no_task_storage());
         }
-        let place = storage.first.insert(MaybeUninit::uninit());
-        if facts.throttle_clock {
-            return Self::attempt(place, load, facts, ThrottleSource::Kernel);
-        }
-        if facts.throttle_functions {
-            match Self::attempt(place, load, facts, ThrottleSource::Hook) {
+        let mut refusal = None;
+        for (place, way) in storage.places.iter_mut().zip(Way::possible(facts)) {
+            match Self::attempt(place.insert(MaybeUninit::uninit()), load, facts, way) {
                 Ok(driver) => return Ok(driver),
-                Err(error) => tracing::debug!("no throttle hooks: {error}"),
+                Err(error) => {
+                    tracing::debug!("sched: throttled time by {way:?}: {error}");
+                    refusal = Some(error);
+                }
             }
         }
-        let place = storage.second.insert(MaybeUninit::uninit());
-        Self::attempt(place, load, facts, ThrottleSource::None)
+        Err(refusal.unwrap_or_else(|| DriverError::other("nothing was tried")))
     }
 
     fn attempt(
         place: &'a mut MaybeUninit<OpenObject>,
         load: &Load,
         facts: KernelFacts,
-        throttle: ThrottleSource,
+        way: Way,
     ) -> Result<Self, DriverError> {
         let mut builder = SchedSkelBuilder::default();
         if let Some(file) = &load.btf {
@@ -125,30 +104,25 @@ impl<'a> Driver<'a> {
         let mut open = builder.open(place).map_err(|error| DriverError::load(&error))?;
         let mut chosen = load.settings;
         chosen.stolen = u8::from(facts.stolen);
-        chosen.throttle_clock = u8::from(throttle == ThrottleSource::Kernel);
-        chosen.throttle_hook = u8::from(throttle == ThrottleSource::Hook);
+        chosen.throttle_clock = u8::from(way.source() == ThrottleSource::Kernel);
+        chosen.throttle_hook = u8::from(way.source() == ThrottleSource::Hook);
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.settings = chosen;
         }
-        choose_programs(&mut open, &chosen, facts);
+        choose_programs(&mut open, &chosen, facts, way);
         size_maps(&mut open, &chosen, load.ring_bytes).map_err(|error| DriverError::load(&error))?;
         let skel = open.load().map_err(|error| DriverError::load(&error))?;
-        Self::attach(skel, facts, &chosen, throttle)
+        Self::attach(skel, facts, &chosen, way)
     }
 
-    fn attach(
-        skel: SchedSkel<'a>,
-        facts: KernelFacts,
-        chosen: &settings,
-        throttle: ThrottleSource,
-    ) -> Result<Self, DriverError> {
+    fn attach(skel: SchedSkel<'a>, facts: KernelFacts, chosen: &settings, way: Way) -> Result<Self, DriverError> {
         for index in (1..chosen.slots).rev() {
             skel.maps
                 .free_slots
                 .update(&[], &index.to_ne_bytes(), MapFlags::ANY)
                 .map_err(|error| DriverError::load(&error))?;
         }
-        let links = attach_programs(&skel, facts, chosen).map_err(|error| DriverError::attach(&error))?;
+        let links = attach_programs(&skel, facts, chosen, way).map_err(|error| DriverError::attach(&error))?;
         let iterator = if facts.task_iterator {
             None
         } else {
@@ -171,7 +145,7 @@ impl<'a> Driver<'a> {
             _links: links,
             iterator,
             facts,
-            throttle,
+            throttle: way.source(),
         })
     }
 
@@ -274,7 +248,7 @@ impl<'a> Driver<'a> {
 }
 
 /// Loads one of each pair of twins, and nothing that is not asked for.
-fn choose_programs(open: &mut OpenSchedSkel<'_>, chosen: &settings, facts: KernelFacts) {
+fn choose_programs(open: &mut OpenSchedSkel<'_>, chosen: &settings, facts: KernelFacts, way: Way) {
     let progs = &mut open.progs;
     progs.sched_switch.set_autoload(facts.switch_passes_state);
     progs.sched_switch_3.set_autoload(!facts.switch_passes_state);
@@ -284,8 +258,10 @@ fn choose_programs(open: &mut OpenSchedSkel<'_>, chosen: &settings, facts: Kerne
     progs.cgroup_attach_task.set_autoload(facts.task_iterator);
     progs.cgroup_attach_leader.set_autoload(!facts.task_iterator);
     progs.sched_process_exec.set_autoload(chosen.contexts != 0);
-    progs.tg_throttle_down.set_autoload(chosen.throttle_hook != 0);
-    progs.tg_unthrottle_up.set_autoload(chosen.throttle_hook != 0);
+    progs.tg_throttle_down.set_autoload(way == Way::Functions);
+    progs.tg_unthrottle_up.set_autoload(way == Way::Functions);
+    progs.tg_throttle_down_probe.set_autoload(way == Way::Probes);
+    progs.tg_unthrottle_up_probe.set_autoload(way == Way::Probes);
 }
 
 fn size_maps(open: &mut OpenSchedSkel<'_>, chosen: &settings, ring_bytes: u32) -> libbpf_rs::Result<()> {
@@ -299,12 +275,19 @@ fn size_maps(open: &mut OpenSchedSkel<'_>, chosen: &settings, ring_bytes: u32) -
 }
 
 /// Attaches what was loaded, the switch program last: by then everything it counts on is in place.
-fn attach_programs(skel: &SchedSkel<'_>, facts: KernelFacts, chosen: &settings) -> libbpf_rs::Result<Vec<Link>> {
+fn attach_programs(
+    skel: &SchedSkel<'_>,
+    facts: KernelFacts,
+    chosen: &settings,
+    way: Way,
+) -> libbpf_rs::Result<Vec<Link>> {
     let progs = &skel.progs;
     let mut wanted = vec![&progs.task_newtask, &progs.sched_process_free, &progs.cgroup_mkdir, &progs.cgroup_rmdir];
     wanted.push(if facts.task_iterator { &progs.cgroup_attach_task } else { &progs.cgroup_attach_leader });
-    if chosen.throttle_hook != 0 {
-        wanted.extend([&progs.tg_throttle_down, &progs.tg_unthrottle_up]);
+    match way {
+        Way::Functions => wanted.extend([&progs.tg_throttle_down, &progs.tg_unthrottle_up]),
+        Way::Probes => wanted.extend([&progs.tg_throttle_down_probe, &progs.tg_unthrottle_up_probe]),
+        Way::Clock | Way::Nothing => {}
     }
     if chosen.contexts != 0 {
         wanted.push(&progs.sched_process_exec);
