@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use caps::{CapSet, Capability};
 
 use crate::host::{CpuList, FIRST_PID_NAMESPACE, Pressure, lockdown};
+use crate::model::ExtScheduler;
 use crate::processors::container::look;
-use crate::receivers::sched::{CpuHierarchy, Offers, SchedSettings, cpu_hierarchy};
+use crate::receivers::sched::{CpuHierarchy, Offers, SchedSettings, cpu_hierarchy, ext_scheduler};
 
 /// A capability that is of use, and whether we have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,8 @@ pub(super) struct Seen {
     pub cpus_online: Option<u32>,
     pub has_cpu_pressure: bool,
     pub has_schedstat: bool,
-    /// State and name of a sched_ext scheduler.
-    pub sched_ext: Option<(String, String)>,
+    /// `None`: this kernel has no sched_ext.
+    pub sched_ext: Option<ExtScheduler>,
     /// Runtimes, what each said.
     pub runtimes: Vec<(&'static str, Option<Result<String, String>>)>,
     /// The programs loaded.
@@ -76,8 +77,7 @@ pub(super) fn look(settings: &SchedSettings) -> Seen {
             .map(|list| list.count()),
         has_cpu_pressure: line("/proc/pressure/cpu").is_some_and(|text| Pressure::parse(&text).is_some()),
         has_schedstat: line("/proc/self/schedstat").is_some(),
-        sched_ext: line("/sys/kernel/sched_ext/state")
-            .map(|state| (state, line("/sys/kernel/sched_ext/root/ops").unwrap_or_default())),
+        sched_ext: ext_scheduler(),
         runtimes: look::runtimes(),
         programs: Err("not tried".to_owned()),
     }

@@ -167,15 +167,15 @@ fn pressure(seen: &Seen) -> Finding {
 }
 
 fn sched_ext(seen: &Seen) -> Option<Finding> {
-    let (state, name) = seen.sched_ext.as_ref()?;
-    Some(if state == "enabled" {
+    let ext = seen.sched_ext.as_ref()?;
+    Some(if ext.is_active {
         Finding::less(
             "sched_ext",
-            format!("the scheduler {name} runs: it may ignore quotas and weights"),
-            "counters hold for its tasks too; quotas may not be enforced while it runs",
+            format!("the scheduler {} runs: it may ignore quotas and weights", ext.name),
+            "counters hold for its tasks too; a quota that it does not enforce is told in the log, and by --verify",
         )
     } else {
-        Finding::ok("sched_ext", state.as_str())
+        Finding::ok("sched_ext", "no such scheduler runs")
     })
 }
 
@@ -239,6 +239,7 @@ mod tests {
     use super::super::finding::Grade;
     use super::super::host::Capabilities;
     use super::*;
+    use crate::model::ExtScheduler;
     use crate::receivers::sched::{CpuHierarchy, Offers};
 
     fn good() -> Seen {
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(grade(&seen, "lockdown").0, Grade::Ok);
         seen.hierarchy = Ok(CpuHierarchy { is_v2: false, mount: None::<PathBuf> });
         assert!(grade(&seen, "cgroups").1.contains("/sys/fs/cgroup"));
-        seen.sched_ext = Some(("enabled".into(), "lavd".into()));
+        seen.sched_ext = Some(ExtScheduler { is_active: true, name: "lavd".into() });
         assert!(grade(&seen, "sched_ext").1.contains("lavd"));
     }
 

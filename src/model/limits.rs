@@ -1,5 +1,7 @@
 //! What holds a cgroup back from outside, by the kernel's own files: quotas and pressure.
 
+use std::sync::Arc;
+
 /// A quota and how often it was used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
@@ -33,13 +35,24 @@ pub struct Limits {
     pub pressure: Option<PressureTime>,
 }
 
+/// A scheduler that a BPF program may bring (sched_ext), where the kernel takes any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtScheduler {
+    /// It decides now; quotas and weights are for it to heed.
+    pub is_active: bool,
+    /// Its name, also of one that was; empty where there was none.
+    pub name: Arc<str>,
+}
+
 /// What the host as a whole tells, since the agent began to watch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// Pressure of all tasks.
     pub pressure: Option<PressureTime>,
     /// Time that the hypervisor took from all CPUs, ns.
     pub steal_ns: Option<u64>,
+    /// `None`: this kernel has no sched_ext.
+    pub ext: Option<ExtScheduler>,
 }
 
 impl PressureTime {

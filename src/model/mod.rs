@@ -20,7 +20,7 @@ pub use cycle::{
     BlockState, Context, ContextSource, Culprit, CulpritKind, Cycle, Interval, IntervalKind, Reasons, RunEnd, Waker,
 };
 pub use histogram::Histogram;
-pub use limits::{HostCounters, Limits, PressureTime, Quota};
+pub use limits::{ExtScheduler, HostCounters, Limits, PressureTime, Quota};
 pub use loss::{LossReason, Losses};
 pub use owner::{Owner, OwnerKind};
 pub use resource::{Resource, Value};

@@ -7,12 +7,15 @@ use super::kernel::{Accounts, CgroupCounters, TaskCounters, all_switches};
 use super::load::Kind;
 use super::row::{self, Row};
 use crate::model::{CgroupTotals, SchedState};
-use crate::receivers::sched::{Meter, Offers, Reading};
+use crate::receivers::sched::{Meter, Offers, Reading, ext_scheduler};
 
 /// Cgroups of the host, beside our own, that are compared.
 const OTHERS: usize = 3;
 /// A cgroup of the host that used less than this says nothing, ns.
 const OTHERS_LEAST_NS: u64 = 200_000_000;
+
+/// What ran for longer than its quota allows by so much had none: more than the burst of a period.
+const NOT_ENFORCED: f64 = 1.5;
 
 /// All counters of both sides, read together.
 pub(super) struct Moment {
@@ -90,6 +93,11 @@ impl Window<'_> {
         Some((after as f64 - before as f64) / 1e9)
     }
 
+    /// Seconds from one to the other.
+    fn length(&self) -> f64 {
+        self.after.reading.at.since(self.before.reading.at) as f64 / 1e9
+    }
+
     /// Growth of the tasks' counters, wherever they are now.
     fn tasks(&self, group: &Group, of: fn(&TaskCounters) -> u64) -> f64 {
         of(&self.after.tasks(group)) as f64 - of(&self.before.tasks(group)) as f64
@@ -137,8 +145,7 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
     let kernel = window.tasks(group, |tasks| tasks.involuntary);
     rows.push(Row::compared(whose, "involuntary (status)", "switches", (involuntary, kernel), row::TASK_SWITCHES));
     let lived = sum(&|path| window.times(path, &SchedState::ALL));
-    let length = window.after.reading.at.since(window.before.reading.at) as f64 / 1e9;
-    let length = length * window.after.tasks(group).tasks as f64;
+    let length = window.length() * window.after.tasks(group).tasks as f64;
     rows.push(Row::compared(whose, "all states together (time passed)", "s", (lived, length), row::LIFETIME));
     if matches!(group.part.kind, Kind::Stopped | Kind::Traced) {
         let ours = window.times(&group.path, &[SchedState::Stopped]);
@@ -184,6 +191,14 @@ fn throttled(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<
     if offers.throttle_source == "none" {
         rows.push(Row::not_compared(whose, what, "not measured on this kernel; waiting includes it"));
         return;
+    }
+    let allowed = window.length() * group.part.quota_percent.unwrap_or(100) as f64 / 100.0;
+    let ran = window.times(&group.path, &[SchedState::Running]);
+    if let Some(name) = ext_scheduler().filter(|ext| ext.is_active).map(|ext| ext.name)
+        && ran > allowed * NOT_ENFORCED
+    {
+        let why = format!("the scheduler {name} does not enforce it: ran {ran:.2} s where {allowed:.2} s are allowed");
+        return rows.push(Row::not_compared(whose, what, why));
     }
     // each group with a quota has one thread: of several on one run queue each waits out the same stay, which
     // the kernel counts once

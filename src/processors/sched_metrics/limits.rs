@@ -45,7 +45,13 @@ pub(super) fn of_host(frame: &Frame<'_>, host: &HostCounters) -> Vec<Metric> {
     let steal = host.steal_ns.map(|ns| (Vec::new(), Number::AsDouble(seconds(ns))));
     let description = "Time that the hypervisor took from all CPUs";
     let steal = frame.counter("steal.time", "s", description, steal.into_iter().collect());
-    [pressure(frame, host.pressure), steal].into_iter().flatten().collect()
+    let ext = host.ext.as_ref().map(|ext| {
+        let name = (!ext.name.is_empty()).then(|| attribute("linux.sched.ext.ops", ext.name.as_ref()));
+        (name.into_iter().collect(), count(u64::from(ext.is_active)))
+    });
+    let description = "A sched_ext scheduler decides who runs: quotas and weights are for it to heed";
+    let ext = frame.gauges("ext.active", "1", description, ext.into_iter().collect());
+    [pressure(frame, host.pressure), steal, ext].into_iter().flatten().collect()
 }
 
 fn pressure(frame: &Frame<'_>, pressure: Option<PressureTime>) -> Option<Metric> {

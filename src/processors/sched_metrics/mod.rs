@@ -163,15 +163,15 @@ impl SchedMetrics {
 
     /// The host's own pressure and steal.
     fn of_host(&mut self, batch: &SchedBatch, before: WallNs, time: WallNs) -> Vec<Metric> {
-        let Some(now) = batch.collection.as_ref().map(|collection| collection.host) else { return Vec::new() };
-        let (mut shown, mut start) = (now, batch.offset.wall(batch.facts.since));
+        let Some(now) = batch.collection.as_ref().map(|collection| &collection.host) else { return Vec::new() };
+        let (mut shown, mut start) = (now.clone(), batch.offset.wall(batch.facts.since));
         if self.settings.temporality == Temporality::Delta {
-            let sent = self.host_sent;
+            let sent = &self.host_sent;
             shown.pressure = now.pressure.map(|now| now.since(sent.pressure.unwrap_or_default()));
             shown.steal_ns = now.steal_ns.map(|now| now.saturating_sub(sent.steal_ns.unwrap_or(0)));
             start = start.max(before);
         }
-        self.host_sent = now;
+        self.host_sent = now.clone();
         limits::of_host(&Frame { settings: &self.settings, start, time, last: false, overflow: false }, &shown)
     }
 

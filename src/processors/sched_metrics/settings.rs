@@ -106,7 +106,7 @@ impl Default for SchedMetricsSettings {
 }
 
 /// Every metric: its name after the prefix, and whether it is sent by default.
-pub(super) const METRICS: [(&str, bool); 15] = [
+pub(super) const METRICS: [(&str, bool); 16] = [
     ("time", true),
     ("wait.duration", true),
     ("throttle.duration", true),
@@ -122,6 +122,7 @@ pub(super) const METRICS: [(&str, bool); 15] = [
     ("quota.periods", true),
     ("pressure.time", true),
     ("steal.time", true),
+    ("ext.active", true),
 ];
 
 impl SchedMetricsSettings {

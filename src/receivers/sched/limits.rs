@@ -44,11 +44,13 @@ impl LimitFiles {
             steal_ns: file("/proc/stat")
                 .and_then(|text| steal_ticks(&text))
                 .map(|ticks| ticks.saturating_mul(1_000_000_000 / clock_ticks_per_second().max(1))),
+            ext: None,
         };
-        let base = *self.host_base.get_or_insert(now);
+        let base = self.host_base.get_or_insert_with(|| now.clone());
         HostCounters {
             pressure: now.pressure.map(|now| now.since(base.pressure.unwrap_or_default())),
             steal_ns: now.steal_ns.map(|now| now.saturating_sub(base.steal_ns.unwrap_or(0))),
+            ext: None,
         }
     }
 

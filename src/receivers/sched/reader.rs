@@ -13,13 +13,15 @@ use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError};
+use super::ext::{self, ExtWatch};
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
 use super::totals::{Measured, Totals, of_thread};
+use super::unseen::Unseen;
 use crate::model::{
-    BootNs, CgroupFacts, CgroupKey, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses, SchedBatch,
-    ThreadTotals,
+    BootNs, CgroupFacts, CgroupKey, CgroupTotals, ClockOffset, Collection, HostCounters, HostFacts, LossReason, Losses,
+    SchedBatch, ThreadTotals,
 };
 use crate::pipeline::{Data, Outlet};
 use crate::telemetry::Telemetry;
@@ -70,6 +72,8 @@ pub(super) struct Reader {
     limits: Option<LimitFiles>,
     keeping: Keeping,
     assembler: Assembler,
+    ext: ExtWatch,
+    unseen: Unseen,
 }
 
 impl Reader {
@@ -103,6 +107,8 @@ impl Reader {
             limits: None,
             keeping: Keeping::new(None),
             assembler: Assembler::default(),
+            ext: ExtWatch::default(),
+            unseen: Unseen::default(),
         }
     }
 
@@ -116,9 +122,9 @@ impl Reader {
         Self { keeping, ..self }
     }
 
-    /// With what came while it was made.
-    pub(super) fn with_early(self, assembler: Assembler) -> Self {
-        Self { assembler, ..self }
+    /// With what came while it was made, and the switches that the program had seen before the first collection.
+    pub(super) fn with_early(self, assembler: Assembler, switches: u64) -> Self {
+        Self { assembler, unseen: Unseen::beginning_at(switches), ..self }
     }
 
     /// Works until `stop`, then reads everything once more.
@@ -231,32 +237,15 @@ impl Reader {
         self.generation = args.generation;
         self.contexts.count_lost(driver);
         let mut read = self.totals.read(driver, &args, self.pace.measured);
-        let mut host = HostCounters::default();
-        if let Some(files) = &mut self.limits {
-            host = files.begin();
-            for (_, key, totals) in read.iter_mut().filter(|(_, _, totals)| totals.threads > 0) {
-                if let Some(path) = self.paths.get(key.id) {
-                    totals.limits = files.of(*key, &path);
-                }
-            }
-        }
-        let mut gone = HashSet::new();
-        let ended: Vec<(CgroupKey, u32)> =
-            self.leaving.iter().filter(|(_, (_, last))| *last <= begin).map(|(key, (slot, _))| (*key, *slot)).collect();
-        for (key, slot) in ended {
-            self.leaving.remove(&key);
-            self.totals.forget(key);
-            if let Some(files) = &mut self.limits {
-                files.forget(key);
-            }
-            gone.insert(key);
-            if slot != 0 && slot_key(driver, slot) == key {
-                driver.free_slot(slot, key.id);
-            }
-        }
-        let switches = (0..driver.cpus()).map(|cpu| driver.cpu(cpu)).map(|cpu| cpu.switches - cpu.idle_switches).sum();
+        let switches = driver.switches();
+        let booked = read.iter().map(|(_, _, totals)| totals.voluntary + totals.involuntary).sum();
+        let not_shown = self.unseen.more(booked, switches, driver.skipped());
+        self.lose(LossReason::NotShown, not_shown);
+        let at = BootNs(args.boot);
+        let host = self.look_at_files(&mut read, at);
+        let gone = self.forget_ended(driver, begin, &read);
         let collection = Collection {
-            at: BootNs(args.boot),
+            at,
             cgroups: read
                 .into_iter()
                 .map(|(_, key, totals)| (key, totals))
@@ -286,6 +275,45 @@ impl Reader {
             }
             told.add(u64::from(untold));
         }
+    }
+
+    /// Quotas and pressure of the cgroups, and what the host tells of itself.
+    fn look_at_files(&mut self, read: &mut [(u32, CgroupKey, CgroupTotals)], at: BootNs) -> HostCounters {
+        let ext = self.ext.step(ext::look());
+        let Some(files) = &mut self.limits else { return HostCounters { ext, ..HostCounters::default() } };
+        let host = HostCounters { ext, ..files.begin() };
+        for (_, key, totals) in read.iter_mut().filter(|(_, _, totals)| totals.threads > 0) {
+            if let Some(path) = self.paths.get(key.id) {
+                totals.limits = files.of(*key, &path);
+                self.ext.judge(*key, &path, at, totals);
+            }
+        }
+        host
+    }
+
+    /// Gives back what removed cgroups had, once their totals are final.
+    fn forget_ended(
+        &mut self,
+        driver: &Driver<'_>,
+        begin: Instant,
+        read: &[(u32, CgroupKey, CgroupTotals)],
+    ) -> HashSet<CgroupKey> {
+        let ended: Vec<(CgroupKey, u32)> =
+            self.leaving.iter().filter(|(_, (_, last))| *last <= begin).map(|(key, (slot, _))| (*key, *slot)).collect();
+        for (key, slot) in &ended {
+            self.leaving.remove(key);
+            self.totals.forget(*key);
+            self.ext.forget(*key);
+            if let Some(files) = &mut self.limits {
+                files.forget(*key);
+            }
+            if *slot != 0 && slot_key(driver, *slot) == *key {
+                let last = read.iter().find(|(_, other, _)| other == key).map(|(_, _, totals)| totals);
+                self.unseen.forget(last.map_or(0, |totals| totals.voluntary + totals.involuntary));
+                driver.free_slot(*slot, key.id);
+            }
+        }
+        ended.into_iter().map(|(key, _)| key).collect()
     }
 
     fn send(

@@ -143,6 +143,7 @@ fn begin<'a>(
     let load = load(settings, &selection, &hierarchy, wants)?;
     let since = clock::boot_now();
     let driver = Driver::start(storage, &load)?;
+    let switches = driver.switches();
     let args = driver.collect()?;
     let mut paths = CgroupPaths::default();
     if let Some(mount) = &hierarchy.mount {
@@ -186,7 +187,7 @@ fn begin<'a>(
     let reader = Reader::new(pace, outlet, facts, paths, telemetry, chosen, contexts);
     let limits =
         hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount.point, hierarchy.v2));
-    let reader = reader.with_limits(limits).with_history(keeping).with_early(early);
+    let reader = reader.with_limits(limits).with_history(keeping).with_early(early, switches);
     Ok((driver, reader))
 }
 

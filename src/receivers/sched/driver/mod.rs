@@ -12,7 +12,7 @@ mod skeleton;
 mod throttling;
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -209,6 +209,21 @@ impl<'a> Driver<'a> {
     /// What a CPU counted.
     pub(super) fn cpu(&self, index: usize) -> cpu_state {
         self.cpus.get(index)
+    }
+
+    /// Switch-outs that the program was shown since it was attached, the idle tasks' apart.
+    pub(super) fn switches(&self) -> u64 {
+        (0..self.cpus()).map(|cpu| self.cpu(cpu)).map(|cpu| cpu.switches - cpu.idle_switches).sum()
+    }
+
+    /// Times that the kernel skipped the switch program, since it was running already; 0 where that is not told.
+    pub(super) fn skipped(&self) -> u64 {
+        let progs = &self.skel.progs;
+        let switch = if self.facts.switch_passes_state { &progs.sched_switch } else { &progs.sched_switch_3 };
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", switch.as_fd().as_raw_fd()));
+        let info = info.unwrap_or_default();
+        let count = info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok());
+        count.unwrap_or(0)
     }
 
     /// Possible CPUs.
