@@ -70,6 +70,7 @@ const TESTS: &[Test] = &[
     ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
+    ("kernels::another_scheduler_is_told", &[Emulator], kernels::another_scheduler_is_told),
     ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),
     ("levels::processes_and_threads_add_up", &[Root, Btf], levels::processes_and_threads_add_up),
