@@ -5,8 +5,12 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a simulated world that breaks its own rules ends the test")]
 
+#[path = "simulate/contexts.rs"]
+mod contexts;
 #[path = "simulate/mutate.rs"]
 mod mutate;
+#[path = "simulate/requests.rs"]
+mod requests;
 #[path = "simulate/texts.rs"]
 mod texts;
 

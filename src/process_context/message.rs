@@ -57,7 +57,7 @@ enum Kind {
 }
 
 /// What a payload says; `None` where it is no such message.
-pub(super) fn decode(payload: &[u8]) -> Option<Published> {
+pub fn decode(payload: &[u8]) -> Option<Published> {
     let context = ProcessContext::decode(payload).ok()?;
     let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.kind.as_ref()) {
         Some(Kind::Text(text)) if text.len() <= TEXT_MAX_BYTES => Some(text.clone()),

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+pub use self::message::decode;
 use crate::model::Resource;
 
 /// Names that the mapping can have, by what the kernel let the process do.
@@ -47,7 +48,7 @@ pub struct Published {
 pub fn read(folder: &Path) -> Option<Published> {
     let address = maps(folder).ok()?.find_map(|line| mapping(&line.ok()?))?;
     let memory = File::open(folder.join("mem")).ok()?;
-    message::decode(&read_payload(|at, bytes| memory.read_exact_at(bytes, at).ok(), address)?)
+    decode(&read_payload(|at, bytes| memory.read_exact_at(bytes, at).ok(), address)?)
 }
 
 /// The lines of a process' `maps`, bounded.

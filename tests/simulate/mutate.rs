@@ -57,6 +57,15 @@ fn recording() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
+/// One byte changed, or as `mutate` does: what is nearly right goes deepest.
+pub(crate) fn scratch(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
+    if bytes.is_empty() || random.u8(0..3) == 0 {
+        return mutate(bytes, random);
+    }
+    let at = random.usize(0..bytes.len());
+    bytes[at] = random.u8(..);
+}
+
 /// Some bytes flipped, cut, doubled, or put elsewhere.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut fastrand::Rng) {
     for _ in 0..random.usize(1..6) {

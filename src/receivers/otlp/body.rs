@@ -14,8 +14,10 @@ use crate::pipeline::{Data, Signal};
 
 /// How a body is written; the answer is written so too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub enum Encoding {
+    /// Binary protobuf.
     Protobuf,
+    /// The JSON mapping of OTLP.
     Json,
 }
 
@@ -39,7 +41,7 @@ impl Encoding {
 
 /// Why a body cannot be taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub enum Unreadable {
     /// Larger than allowed once unpacked.
     TooLarge,
     /// Not what its headers say.
@@ -47,7 +49,10 @@ pub(super) enum Unreadable {
 }
 
 /// The body as it was before `content_encoding`, at most `max_bytes` of it.
-pub(super) fn unpack(body: Bytes, content_encoding: &str, max_bytes: usize) -> Result<Bytes, Unreadable> {
+///
+/// # Errors
+/// Where it is none, or larger.
+pub fn unpack(body: Bytes, content_encoding: &str, max_bytes: usize) -> Result<Bytes, Unreadable> {
     let unpacked = match content_encoding.trim().to_ascii_lowercase().as_str() {
         "" | "identity" => return Ok(body),
         "gzip" => read(MultiGzDecoder::new(&body[..]), max_bytes),
@@ -70,7 +75,10 @@ fn read(reader: impl Read, max_bytes: usize) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// The data in an unpacked body.
-pub(super) fn decode(body: Bytes, encoding: Encoding, signal: Signal) -> Result<Data, Unreadable> {
+///
+/// # Errors
+/// Where it is no request of that signal.
+pub fn decode(body: Bytes, encoding: Encoding, signal: Signal) -> Result<Data, Unreadable> {
     match signal {
         Signal::Metrics => {
             message(body, encoding).map(|request: ExportMetricsServiceRequest| Data::Metrics(request.resource_metrics))

@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use self::body::{Encoding, Unreadable, decode, unpack};
 use self::settings::OtlpSettings;
 use crate::config::Body;
 use crate::pipeline::factory::Built;
