@@ -65,7 +65,10 @@ fn lockdown(seen: &Seen) -> Finding {
 
 fn programs(seen: &Seen) -> Finding {
     match &seen.programs {
-        Ok(_) => Finding::ok("programs", "loaded and attached; backend tp_btf"),
+        Ok(offers) if offers.backend == "tracefs" => {
+            Finding::ok("programs", "not loaded, as the config says; backend tracefs")
+        }
+        Ok(offers) => Finding::ok("programs", format!("loaded and attached; backend {}", offers.backend)),
         Err(why) => {
             let remedy = if why.contains("no BPF task storage") {
                 "a newer kernel, with CONFIG_BPF_SYSCALL; `perf sched record` and `schedscope replay` work on this one too"
@@ -84,6 +87,9 @@ fn programs(seen: &Seen) -> Finding {
 /// What follows from what loaded.
 fn offers(seen: &Seen) -> Vec<Finding> {
     let Ok(offers) = &seen.programs else { return Vec::new() };
+    if offers.backend == "tracefs" {
+        return vec![by_text()];
+    }
     let throttle = match offers.throttle_source {
         "kernel" => Finding::ok("throttled time", "from the kernel's own clock (source kernel)"),
         "hook" => Finding::ok("throttled time", "from hooks on the quota's begin and end (source hook)"),
@@ -112,6 +118,15 @@ fn offers(seen: &Seen) -> Vec<Finding> {
         Finding::ok("stolen time", "this kernel does not tell it per CPU: it is inside running, and absent, not 0")
     };
     vec![throttle, totals, stolen]
+}
+
+/// What the text of tracefs does not tell.
+fn by_text() -> Finding {
+    Finding::less(
+        "totals",
+        "from the text of tracefs: throttled time is inside waiting (source none), threads that are gone before they were looked at count for the host, moves are seen at the next collection",
+        "backend: auto, where BPF can be loaded",
+    )
 }
 
 fn cgroups(seen: &Seen) -> Finding {
@@ -265,7 +280,7 @@ mod tests {
             has_schedstat: true,
             sched_ext: None,
             runtimes: vec![("docker", None), ("podman", Some(Ok("4.3.1".into())))],
-            programs: Ok(Offers { throttle_source: "kernel", stolen: true, open_iterator: true }),
+            programs: Ok(Offers { backend: "tp_btf", throttle_source: "kernel", stolen: true, open_iterator: true }),
         }
     }
 
@@ -306,6 +321,8 @@ mod tests {
         assert_eq!(grade(&seen, "programs").0, Grade::Missing);
         seen.capabilities.sys_admin = true;
         assert_eq!(grade(&seen, "programs").0, Grade::Less);
+        let asked = Offers { backend: "tracefs", throttle_source: "none", stolen: false, open_iterator: false };
+        assert!(grade(&Seen { programs: Ok(asked), ..seen.clone() }, "totals").1.contains("source none"));
         seen.tracefs = None;
         assert_eq!(grade(&seen, "programs").0, Grade::Missing);
         assert!(grade(&seen, "tracefs").1.contains("mount -t tracefs"));
@@ -316,7 +333,7 @@ mod tests {
         let mut seen = good();
         seen.is_host_pid_namespace = Some(false);
         assert_eq!(grade(&seen, "totals").0, Grade::Ok);
-        seen.programs = Ok(Offers { throttle_source: "hook", stolen: false, open_iterator: false });
+        seen.programs = Ok(Offers { backend: "tp_btf", throttle_source: "hook", stolen: false, open_iterator: false });
         assert_eq!(grade(&seen, "totals").0, Grade::Less);
         assert_eq!(grade(&seen, "throttled time").0, Grade::Ok);
         assert!(grade(&seen, "pid namespace").1.contains("hostPID"));

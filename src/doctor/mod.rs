@@ -14,7 +14,7 @@ pub use finding::{Finding, Grade};
 pub use report::{json, text};
 
 use self::verify::Row;
-use crate::receivers::sched::{Memory, Meter, SchedSettings};
+use crate::receivers::sched::{Backend, Memory, Meter, SchedSettings};
 
 /// All that was found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,12 +44,16 @@ pub fn examine(settings: &SchedSettings) -> Report {
 /// Looks at this host and measures for so many seconds.
 pub fn examine_and_verify(settings: &SchedSettings, seconds: u32) -> Report {
     let mut report = examine(settings);
-    let is_lacking = report.findings.iter().any(|finding| finding.about == "programs" && finding.grade != Grade::Ok);
-    if is_lacking {
-        let why = "the kernel's counters are read by BPF, which this host does not allow";
-        report.rows = vec![Row::not_compared("this host", "every number", why)];
-    } else {
-        report.rows = verify::verify(settings, seconds).unwrap_or_else(|why| vec![Row::failed(why)]);
-    }
+    let programs = report.findings.iter().find(|finding| finding.about == "programs").map(|finding| finding.grade);
+    let measured = match programs {
+        Some(Grade::Ok) => verify::verify(settings, seconds),
+        // what the agent does here too
+        Some(Grade::Less) => verify::verify(&SchedSettings { backend: Backend::Tracefs, ..settings.clone() }, seconds),
+        _ => {
+            let why = "neither the kernel's counters nor its text can be read here";
+            Ok(vec![Row::not_compared("this host", "every number", why)])
+        }
+    };
+    report.rows = measured.unwrap_or_else(|why| vec![Row::failed(why)]);
     report
 }

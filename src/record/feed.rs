@@ -122,7 +122,12 @@ impl Feed {
         }
     }
 
-    /// The last batch, with a collection.
+    /// The time of the newest event.
+    pub fn now(&self) -> BootNs {
+        self.machine.now()
+    }
+
+    /// The last batch, with a collection; also where more is to come.
     pub fn finish(&mut self) -> SchedBatch {
         let collection = self.collect(self.machine.now());
         self.batch(Some(collection))

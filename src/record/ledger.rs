@@ -54,9 +54,29 @@ impl Ledger {
     }
 }
 
+/// From what growth a state that was told too long is taken: first from that which it may have become.
+const LENDERS: [SchedState; 9] = [
+    SchedState::Unknown,
+    SchedState::Waiting,
+    SchedState::Interruptible,
+    SchedState::Other,
+    SchedState::Stopped,
+    SchedState::Uninterruptible,
+    SchedState::Running,
+    SchedState::Throttled,
+    SchedState::Stolen,
+];
+
 fn add(sum: &mut CgroupTotals, now: &ThreadTotals, before: Option<&ThreadTotals>) {
-    for state in SchedState::ALL {
-        let grown = now.ns(state).saturating_sub(before.map_or(0, |before| before.ns(state)));
+    let then = |state| before.map_or(0, |before| before.ns(state));
+    // a stay that was open at the count before may turn out as another state: what was told of it stays told, and is
+    // taken from what others grew by, so that all together stay the thread's life
+    let mut told: u64 = SchedState::ALL.into_iter().map(|state| then(state).saturating_sub(now.ns(state))).sum();
+    for state in LENDERS {
+        let grown = now.ns(state).saturating_sub(then(state));
+        let lent = told.min(grown);
+        told -= lent;
+        let grown = grown - lent;
         // throttled and stolen time are not measured here, which is not 0
         if grown > 0 || !matches!(state, SchedState::Throttled | SchedState::Stolen) {
             sum.times.add(state, grown);
@@ -72,4 +92,44 @@ fn add(sum: &mut CgroupTotals, now: &ThreadTotals, before: Option<&ThreadTotals>
         *sum += now.saturating_sub(old);
     }
     sum.wait.sum_ns = sum.wait.sum_ns.saturating_add(now.wait.sum_ns.saturating_sub(old.sum_ns));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::StateTimes;
+    use crate::timeline::{Comm, Event, Limits, Machine, Named, Observer, Record, SwitchOut};
+
+    struct Nobody;
+    impl Observer for Nobody {
+        fn cycle(&mut self, _: crate::model::Cycle) {}
+    }
+
+    /// A sleep that is told while it is open, and whose end is lost: what was told stays told, and all together stay
+    /// the thread's life.
+    #[test]
+    fn what_turns_out_as_another_state_counts_once() {
+        let named = |tid| Named::new(tid, Comm::from("t"));
+        let (mut machine, mut ledger) = (Machine::new(Limits::default()), Ledger::default());
+        let on = |machine: &mut Machine, at, event| machine.on(&Record::new(at, 0, event), &mut Nobody);
+        let switch = |prev, out: &str, next| Event::Switch {
+            prev: named(prev),
+            out: SwitchOut::from_text(out.as_bytes()),
+            next: named(next),
+        };
+        on(&mut machine, 1_000, switch(0, "R", 7));
+        on(&mut machine, 2_000, switch(7, "S", 0));
+        let told = |machine: &Machine, ledger: &mut Ledger, at: u64| {
+            machine.totals_at(BootNs(at)).for_each(|totals| ledger.count(totals));
+            ledger.cgroups()[0].1.times
+        };
+        let before = told(&machine, &mut ledger, 5_000);
+        assert_eq!(before.get(SchedState::Interruptible), Some(3_000));
+        on(&mut machine, 6_000, Event::Lost { count: 1, everywhere: true });
+        on(&mut machine, 9_000, switch(0, "R", 7));
+        let after = told(&machine, &mut ledger, 9_000);
+        let sum = |times: &StateTimes| SchedState::ALL.into_iter().filter_map(|state| times.get(state)).sum::<u64>();
+        assert_eq!(sum(&after) - sum(&before), 4_000, "{before:?} {after:?}");
+        assert_eq!(after.get(SchedState::Interruptible), Some(3_000));
+    }
 }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::Group;
 use super::kernel::{Accounts, CgroupCounters, TaskCounters, all_switches};
 use super::load::Kind;
-use super::row::{self, Row};
-use crate::model::{CgroupTotals, SchedState};
+use super::row::{self, Bound, Row};
+use crate::model::{CgroupTotals, LossReason, SchedState};
 use crate::receivers::sched::{Meter, Offers, Reading, ext_scheduler};
 
 /// Cgroups of the host, beside our own, that are compared.
@@ -14,6 +14,7 @@ const OTHERS: usize = 3;
 /// A cgroup of the host that used less than this says nothing, ns.
 const OTHERS_LEAST_NS: u64 = 200_000_000;
 
+const RUNNING: &str = "running (the cgroup's CPU usage)";
 /// What ran for longer than its quota allows by so much had none: more than the burst of a period.
 const NOT_ENFORCED: f64 = 1.5;
 
@@ -48,9 +49,9 @@ impl Moment {
     }
 
     /// The tasks' own counts, and the idle tasks' as the switch program saw them.
-    fn all_switches(&self) -> f64 {
+    fn all_switches(&self) -> Option<f64> {
         let tasks = self.reading.cgroups.iter().map(|cgroup| cgroup.totals.voluntary + cgroup.totals.involuntary);
-        (tasks.sum::<u64>() + self.reading.idle_switches) as f64
+        Some(tasks.sum::<u64>() as f64 + self.reading.idle_switches? as f64)
     }
 
     fn kernel(&self, path: &str) -> (CgroupCounters, TaskCounters) {
@@ -111,16 +112,32 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
     for group in groups {
         of_group(&window, group, offers, &mut rows);
     }
-    others(&window, groups, &mut rows);
+    // from text the host's own cgroups are known only as far as their tasks switched since we look
+    if !is_text(offers) {
+        others(&window, groups, &mut rows);
+    }
+    let lost = |(reason, count): (LossReason, u64)| {
+        let more = count - before.reading.losses.get(reason);
+        (more > 0).then(|| format!("{more} {}", reason.name()))
+    };
+    let lost: Vec<String> = after.reading.losses.iter().filter_map(lost).collect();
+    if !lost.is_empty() {
+        rows.push(Row::not_compared("host", "what the text did not hold", lost.join(", ")));
+    }
     let what = "all switches, the idle tasks' included (/proc/stat ctxt)";
-    rows.push(match after.switches.zip(before.switches) {
-        Some((after_all, before_all)) => {
-            let ours = after.all_switches() - before.all_switches();
-            Row::compared("host", what, "switches", (ours, after_all - before_all), row::ALL_SWITCHES)
+    let ours = after.all_switches().zip(before.all_switches());
+    rows.push(match (after.switches.zip(before.switches), ours) {
+        (Some((after_all, before_all)), Some((after, before))) => {
+            Row::compared("host", what, "switches", (after - before, after_all - before_all), row::ALL_SWITCHES)
         }
-        None => Row::not_compared("host", what, "/proc/stat has no ctxt"),
+        (None, _) => Row::not_compared("host", what, "/proc/stat has no ctxt"),
+        (_, None) => Row::not_compared("host", what, "the idle tasks' are not counted from text"),
     });
     rows
+}
+
+fn is_text(offers: Offers) -> bool {
+    offers.backend == "tracefs"
 }
 
 fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
@@ -129,36 +146,51 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
         return rows.push(Row::not_compared(whose, "all of it", why.as_str()));
     }
     let paths = group.own_paths();
-    let is_short = group.part.kind == Kind::Short;
-    running(window, whose, &paths, if is_short { row::RUNNING_OF_SHORT } else { row::RUNNING }, rows);
-    if is_short {
-        return;
+    let is_text = is_text(offers);
+    let time = |bound: Bound| if is_text { bound.of_text() } else { bound };
+    match group.part.kind {
+        Kind::Short if is_text => {
+            let why = "threads that are gone before they were looked at count for the host";
+            return rows.push(Row::not_compared(whose, RUNNING, why));
+        }
+        Kind::Short => return running(window, whose, &paths, (row::RUNNING_OF_SHORT, false), rows),
+        _ => running(window, whose, &paths, (time(row::RUNNING), is_text), rows),
     }
     let sum = |of: &dyn Fn(&str) -> f64| paths.iter().map(|path| of(path)).sum::<f64>();
     let waiting = sum(&|path| window.times(path, &[SchedState::Waiting, SchedState::Throttled]));
     let delay = window.tasks(group, |tasks| tasks.delay_ns) / 1e9;
-    rows.push(Row::compared(whose, "waiting + throttled (schedstat)", "s", (waiting, delay), row::WAITING));
-    let voluntary = sum(&|path| window.count(path, |totals| totals.voluntary));
-    let kernel = window.tasks(group, |tasks| tasks.voluntary);
-    rows.push(Row::compared(whose, "voluntary (status)", "switches", (voluntary, kernel), row::TASK_SWITCHES));
-    let involuntary = sum(&|path| window.count(path, |totals| totals.involuntary));
-    let kernel = window.tasks(group, |tasks| tasks.involuntary);
-    rows.push(Row::compared(whose, "involuntary (status)", "switches", (involuntary, kernel), row::TASK_SWITCHES));
+    rows.push(Row::compared(whose, "waiting + throttled (schedstat)", "s", (waiting, delay), time(row::WAITING)));
+    switches(window, group, is_text, rows);
     let lived = sum(&|path| window.times(path, &SchedState::ALL));
     let length = window.length() * window.after.tasks(group).tasks as f64;
     rows.push(Row::compared(whose, "all states together (time passed)", "s", (lived, length), row::LIFETIME));
     if matches!(group.part.kind, Kind::Stopped | Kind::Traced) {
         let ours = window.times(&group.path, &[SchedState::Stopped]);
         let pair = (ours, group.stopped.nearest(ours));
-        rows.push(Row::compared(whose, "stopped (from our stop to our go)", "s", pair, row::STOPPED));
+        rows.push(Row::compared(whose, "stopped (from our stop to our go)", "s", pair, time(row::STOPPED)));
     }
     if group.part.quota_percent.is_some() {
         throttled(window, group, offers, rows);
     }
 }
 
+/// The tasks' counts; from text only both together, since that does not always tell them apart.
+fn switches(window: &Window<'_>, group: &Group, is_text: bool, rows: &mut Vec<Row>) {
+    let ours = |of: fn(&CgroupTotals) -> u64| group.own_paths().iter().map(|path| window.count(path, of)).sum::<f64>();
+    let voluntary = (ours(|totals| totals.voluntary), window.tasks(group, |tasks| tasks.voluntary));
+    let involuntary = (ours(|totals| totals.involuntary), window.tasks(group, |tasks| tasks.involuntary));
+    let whose = group.part.whose;
+    if is_text {
+        let both = (voluntary.0 + involuntary.0, voluntary.1 + involuntary.1);
+        let what = "voluntary and involuntary together (status)";
+        return rows.push(Row::compared(whose, what, "switches", both, row::TASK_SWITCHES.of_text_switches()));
+    }
+    rows.push(Row::compared(whose, "voluntary (status)", "switches", voluntary, row::TASK_SWITCHES));
+    rows.push(Row::compared(whose, "involuntary (status)", "switches", involuntary, row::TASK_SWITCHES));
+}
+
 /// Of each cgroup, and of both together where a task moves between them.
-fn running(window: &Window<'_>, whose: &str, paths: &[&str], bound: row::Bound, rows: &mut Vec<Row>) {
+fn running(window: &Window<'_>, whose: &str, paths: &[&str], (bound, is_text): (Bound, bool), rows: &mut Vec<Row>) {
     let pairs: Option<Vec<(f64, f64)>> = paths
         .iter()
         .map(|path| {
@@ -166,15 +198,18 @@ fn running(window: &Window<'_>, whose: &str, paths: &[&str], bound: row::Bound, 
             Some((window.times(path, &[SchedState::Running]), kernel))
         })
         .collect();
-    let what = "running (the cgroup's CPU usage)";
     let Some(pairs) = pairs else {
-        return rows.push(Row::not_compared(whose, what, "no usage in the cgroup's files"));
+        return rows.push(Row::not_compared(whose, RUNNING, "no usage in the cgroup's files"));
     };
     let both = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    rows.push(Row::compared(whose, what, "s", both, bound));
+    rows.push(Row::compared(whose, RUNNING, "s", both, bound));
     if pairs.len() > 1 {
         for pair in pairs {
             let what = "running, in one of both cgroups";
+            if is_text {
+                rows.push(Row::not_compared(whose, what, "from text a move is seen at the next look"));
+                continue;
+            }
             rows.push(Row::compared(whose, what, "s", pair, row::RUNNING_OF_MOVED));
         }
     }
@@ -237,6 +272,6 @@ fn others(window: &Window<'_>, groups: &[Group], rows: &mut Vec<Row>) {
     for (kernel, path) in used.into_iter().take(OTHERS) {
         let ours = window.times(path, &[SchedState::Running]);
         // they do not rest at the readings: both sides may be a tick apart on each CPU
-        rows.push(Row::compared(path, "running (the cgroup's CPU usage)", "s", (ours, kernel), row::BUSY));
+        rows.push(Row::compared(path, RUNNING, "s", (ours, kernel), row::BUSY));
     }
 }

@@ -62,6 +62,19 @@ pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
 /// The host goes on between the reading of its counter and that of every task's: some milliseconds.
 pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.005, floor: 120.0 };
 
+impl Bound {
+    /// From text: our stamps are those of the tracepoint, which come later than the run queue's clock, most of all on a
+    /// CPU that was idle, and the ring may have had no room.
+    pub(super) fn of_text(self) -> Self {
+        Self { share: self.share.max(0.05), floor: self.floor.max(0.05) }
+    }
+
+    /// Switches from text: some come to no tracepoint on virtual machines.
+    pub(super) fn of_text_switches(self) -> Self {
+        Self { share: self.share.max(0.01), floor: self.floor.max(2.0) }
+    }
+}
+
 impl Row {
     /// Both sides were measured.
     pub(super) fn compared(

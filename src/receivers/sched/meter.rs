@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::driver::{Driver, Load, Storage, ThrottleSource};
-use super::settings::SchedSettings;
+use super::settings::{Backend, SchedSettings};
 use super::start;
 use super::totals::{Measured, Totals};
-use crate::model::{BootNs, CgroupTotals, Wants};
+use super::tracefs::MeasuredText;
+use crate::model::{BootNs, CgroupTotals, Losses, Wants};
 
 /// Memory that a [`Meter`] borrows.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub struct Memory(Storage);
 /// What this kernel offers, as its BTF tells and as what was loaded shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers {
+    /// By what is measured: `tp_btf`, `tracefs`.
+    pub backend: &'static str,
     /// How throttled time is told from waiting: `kernel`, `hook`, `none`.
     pub throttle_source: &'static str,
     /// Stolen time is told apart.
@@ -54,14 +57,23 @@ pub struct Reading {
     pub cgroups: Vec<CgroupReading>,
     /// Context switches of all CPUs that the program saw, to and from the idle tasks too.
     pub switches: u64,
-    /// Those of them that left an idle task.
-    pub idle_switches: u64,
+    /// Those of them that left an idle task, where they are counted.
+    pub idle_switches: Option<u64>,
     /// Tasks that were read.
     pub tasks: u32,
+    /// What of the text could not be used.
+    pub losses: Losses,
 }
 
-/// The programs, loaded and attached; dropping it detaches them.
-pub struct Meter<'a> {
+/// What measures: the programs, loaded and attached, or the text. Dropping it ends it.
+pub struct Meter<'a>(Way<'a>);
+
+enum Way<'a> {
+    Programs(Box<Programs<'a>>),
+    Text(MeasuredText),
+}
+
+struct Programs<'a> {
     driver: Driver<'a>,
     totals: Totals,
     measured: Measured,
@@ -78,11 +90,14 @@ pub fn cpu_hierarchy(root: &Path) -> Result<CpuHierarchy, String> {
 }
 
 impl<'a> Meter<'a> {
-    /// Loads and attaches what metrics alone need.
+    /// Begins with the text where the settings say so, else loads and attaches what metrics alone need.
     ///
     /// # Errors
     /// As the receiver's start: with the cause and the remedy.
     pub fn start(memory: &'a mut Memory, settings: &SchedSettings) -> Result<Self, String> {
+        if settings.backend == Backend::Tracefs {
+            return MeasuredText::start(settings).map(|text| Self(Way::Text(text)));
+        }
         let hierarchy = Hierarchy::find(Path::new(&settings.root_path))
             .map_err(|error| format!("/proc cannot be read: {error}"))?;
         let load: Load = start::load(settings, &settings.select.resolve(), &hierarchy, Wants::default())
@@ -94,17 +109,21 @@ impl<'a> Meter<'a> {
             run: false,
             block: false,
         };
-        let mut meter = Self { driver, totals: Totals::default(), measured, hierarchy };
-        meter.read()?;
-        Ok(meter)
+        let mut programs = Box::new(Programs { driver, totals: Totals::default(), measured, hierarchy });
+        programs.read()?;
+        Ok(Self(Way::Programs(programs)))
     }
 
     /// What the kernel offers.
     pub fn offers(&self) -> Offers {
-        Offers {
-            throttle_source: self.driver.throttle().name(),
-            stolen: self.driver.facts().stolen,
-            open_iterator: self.driver.facts().task_iterator,
+        match &self.0 {
+            Way::Programs(programs) => Offers {
+                backend: "tp_btf",
+                throttle_source: programs.driver.throttle().name(),
+                stolen: programs.driver.facts().stolen,
+                open_iterator: programs.driver.facts().task_iterator,
+            },
+            Way::Text(_) => Offers { backend: "tracefs", throttle_source: "none", stolen: false, open_iterator: false },
         }
     }
 
@@ -113,6 +132,15 @@ impl<'a> Meter<'a> {
     /// # Errors
     /// What the kernel says.
     pub fn read(&mut self) -> Result<Reading, String> {
+        match &mut self.0 {
+            Way::Programs(programs) => programs.read(),
+            Way::Text(text) => text.read(),
+        }
+    }
+}
+
+impl Programs<'_> {
+    fn read(&mut self) -> Result<Reading, String> {
         let args = self.driver.collect().map_err(|error| error.to_string())?;
         let cpus: Vec<_> = (0..self.driver.cpus()).map(|cpu| self.driver.cpu(cpu)).collect();
         // cgroups come and go between readings, and this runs seldom: a walk is simpler than their records
@@ -128,8 +156,9 @@ impl<'a> Meter<'a> {
                 .map(|(_, key, totals)| CgroupReading { path: paths.get(key.id), totals })
                 .collect(),
             switches: cpus.iter().map(|cpu| cpu.switches).sum(),
-            idle_switches: cpus.iter().map(|cpu| cpu.idle_switches).sum(),
+            idle_switches: Some(cpus.iter().map(|cpu| cpu.idle_switches).sum()),
             tasks: args.tasks,
+            losses: Losses::default(),
         })
     }
 }

@@ -25,7 +25,7 @@ mod wire;
 
 pub(crate) use ext::look as ext_scheduler;
 pub use meter::{CgroupReading, CpuHierarchy, Memory, Meter, Offers, Reading, cpu_hierarchy};
-pub use settings::{SchedSettings, Select, Selection};
+pub use settings::{Backend, SchedSettings, Select, Selection};
 pub use start::SchedReceiver;
 pub use tracefs::{Recorded, record};
 

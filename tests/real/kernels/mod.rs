@@ -45,6 +45,8 @@ const LONG: [Kernel; 14] = [
     kernel("sid", "rt-amd64", "preempt=lazy"),
 ];
 
+/// Numbers that may be off by text: the waiting of a task whose policy another one changes comes out short on 5.10.
+const OFF_BY_TEXT: usize = 3;
 /// The name in `ext.bpf.c`.
 const SCHEDULER: &str = "schedscope_test";
 const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
@@ -202,23 +204,30 @@ pub(crate) fn others_agree() -> Result<()> {
     Ok(())
 }
 
-/// Kernels without task storage say so; all others agree.
+/// Kernels without task storage say so, and are measured by text; all others agree.
 fn judge(kernel: &Kernel, seen: &Seen) -> Result<()> {
     let findings = seen.report["findings"].as_array().context("no findings")?;
     let programs = findings.iter().find(|finding| finding["about"] == "programs").context("no programs")?;
-    if kernel.suite == "bullseye" {
-        let found = programs["found"].as_str().unwrap_or_default();
-        ensure!(found.contains("no BPF task storage"), "5.10 refuses in other words: {programs}");
-        return Ok(());
-    }
-    ensure!(programs["grade"] == "ok", "{}: {programs:#}", seen.name);
     let rows = seen.report["verify"].as_array().context("nothing was verified")?;
-    ensure!(rows.len() > 80, "{}: only {} rows", seen.name, rows.len());
+    let is_text = kernel.suite == "bullseye";
+    if is_text {
+        let found = programs["found"].as_str().unwrap_or_default();
+        ensure!(found.contains("no BPF task storage") && found.contains("tracefs backend is used"), "{programs}");
+    } else {
+        ensure!(programs["grade"] == "ok", "{}: {programs:#}", seen.name);
+    }
+    ensure!(rows.len() > if is_text { 70 } else { 80 }, "{}: only {} rows", seen.name, rows.len());
     let off: Vec<&Value> =
         rows.iter().filter(|row| row["outcome"]["within"] == false || row["outcome"]["failed"].is_string()).collect();
-    ensure!(off.is_empty(), "{}: {off:#?}", seen.name);
+    for row in &off {
+        println!("  {}: off: {} {} {}", seen.name, row["whose"], row["what"], row["outcome"]);
+    }
+    ensure!(off.len() <= if is_text { OFF_BY_TEXT } else { 0 }, "{}: {off:#?}", seen.name);
     let not_played: Vec<&Value> = rows.iter().filter(|row| row["what"] == "all of it").collect();
     ensure!(not_played.is_empty(), "{}: {not_played:#?}", seen.name);
+    if is_text {
+        return Ok(());
+    }
     let quota = rows.iter().find(|row| row["what"] == "throttled (cpu.stat)").context("no row of a quota")?;
     if kernel.is_ext {
         let found = findings.iter().find(|finding| finding["about"] == "sched_ext").context("no word of sched_ext")?;

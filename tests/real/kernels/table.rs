@@ -42,20 +42,18 @@ pub(super) fn row(seen: &Seen) -> String {
         let found = findings.iter().find(|finding| finding["about"] == about);
         found.and_then(|found| found["found"].as_str()).unwrap_or("n/a").to_owned()
     };
-    if seen.report["verify"].is_null() {
-        return format!("| {} | refused: {} |{}", seen.name, found("programs"), " |".repeat(COLUMNS.len()));
-    }
+    let backend = if found("programs").contains("tracefs") { "tracefs" } else { "tp_btf" };
     let source = found("throttled time");
     let source = source.rsplit_once("(source ").map_or("none", |(_, word)| word.trim_end_matches(')'));
     let cells = COLUMNS.map(|(_, begins)| worst(&seen.report, begins)).join(" | ");
-    format!("| {} | {source} | {cells} |", seen.name)
+    format!("| {} | {backend} | {source} | {cells} |", seen.name)
 }
 
 /// Writes the README's table, between its marks.
 pub(super) fn write(rows: &[String]) -> Result<()> {
     let names = COLUMNS.map(|(name, _)| name).join(" | ");
-    let rule = "---|".repeat(COLUMNS.len() + 2);
-    let text = format!("| kernel | throttled from | {names} |\n|{rule}\n{}\n", rows.join("\n"));
+    let rule = "---|".repeat(COLUMNS.len() + 3);
+    let text = format!("| kernel | backend | throttled from | {names} |\n|{rule}\n{}\n", rows.join("\n"));
     println!("{text}");
     if std::env::var_os("UPDATE").is_none() {
         return Ok(());

@@ -7,8 +7,10 @@
 mod backend;
 mod identity;
 mod instance;
+mod measured;
 mod recording;
 mod select;
 
 pub(super) use backend::Tracefs;
+pub(super) use measured::MeasuredText;
 pub use recording::{Recorded, record};
