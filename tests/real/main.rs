@@ -86,6 +86,7 @@ const TESTS: &[Test] = &[
     ("config::agrees_on_what_documents_amount_to", &[Collector], config_agrees::on_what_documents_amount_to),
     ("demo::says_why_requests_are_slow", &[Root, Btf, Collector, Jaeger], demo::says_why_requests_are_slow),
     ("differential::both_tell_the_same", &[Root, Btf], differential::both_tell_the_same),
+    ("deploy::the_compose_file_is_run", &[Root, Btf, Docker, Collector, Jaeger, Prometheus], deploy::composed::is_run),
     ("deploy::the_compose_file_is_whole", &[Prometheus], deploy::compose::is_whole_and_valid),
     (
         "deploy::the_dashboard_is_answered_from_real_data",

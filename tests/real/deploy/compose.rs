@@ -1,5 +1,5 @@
-//! The compose file, as far as it can be run without its images: what it mounts is there and is valid, and nothing listens
-//! beyond this host. Its Collector's config is run by the dashboard's test.
+//! The compose file as a whole: what it mounts is there and is valid, and nothing listens beyond this host. `composed` runs
+//! what can be run of it.
 
 use std::fs;
 use std::process::Command;

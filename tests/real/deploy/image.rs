@@ -1,6 +1,5 @@
 //! The image: built by docker without a network, run with what the Dockerfile names and nothing else.
 
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -24,11 +23,7 @@ pub(crate) fn measures_from_a_container() -> Result<()> {
     let folder = folder()?;
     let mut collector = Collector::start(folder.path())?;
     let mut docker = Docker::start(folder.path())?;
-    let mut build = Command::new(deploy("docker/build"));
-    build.args([env!("CARGO_BIN_EXE_schedscope"), "schedscope"]);
-    build.env("DOCKER_HOST", format!("unix://{}", docker.socket().display())).env("DOCKER_BUILDKIT", "0");
-    let built = build.output()?;
-    ensure!(built.status.success(), "docker build: {}", String::from_utf8_lossy(&built.stderr));
+    docker.make_image(env!("CARGO_BIN_EXE_schedscope"), "schedscope")?;
 
     let web = docker.run("web", "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.05; done")?;
     let endpoint = format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://{}", collector.http);

@@ -1,6 +1,7 @@
 //! What lies under `config/deploy`, used as its users do.
 
 pub(crate) mod compose;
+pub(crate) mod composed;
 pub(crate) mod dashboard;
 pub(crate) mod fresh;
 pub(crate) mod image;

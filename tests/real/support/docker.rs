@@ -54,9 +54,26 @@ impl Docker {
         Ok(docker)
     }
 
+    /// Ends all that were started.
+    pub(crate) fn remove_containers(&mut self) {
+        for id in std::mem::take(&mut self.containers) {
+            let _ = self.docker(&["rm", "-f", &id]);
+        }
+    }
+
     /// Where its API is.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join("d.sock")
+    }
+
+    /// Makes an image of a program that is here, as a user does of a built agent.
+    pub(crate) fn make_image(&self, program: &str, tag: &str) -> Result<()> {
+        let mut build = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/config/deploy/docker/build"));
+        build.args([program, tag]);
+        build.env("DOCKER_HOST", format!("unix://{}", self.socket().display())).env("DOCKER_BUILDKIT", "0");
+        let built = build.output()?;
+        ensure!(built.status.success(), "docker build: {}", String::from_utf8_lossy(&built.stderr));
+        Ok(())
     }
 
     /// Starts a container with a label and a shell script: its id.
@@ -92,9 +109,7 @@ impl Docker {
 
 impl Drop for Docker {
     fn drop(&mut self) {
-        for id in std::mem::take(&mut self.containers) {
-            let _ = self.docker(&["rm", "-f", &id]);
-        }
+        self.remove_containers();
         let _ = self.daemon.stop(rustix::process::Signal::TERM);
     }
 }
