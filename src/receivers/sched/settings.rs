@@ -218,7 +218,7 @@ impl Default for SchedSettings {
             exclude: Targets { own: Some(true), ..Targets::default() },
             collection_interval: Period::secs(10),
             clock_sync_interval: Period::secs(10),
-            ring_bytes: 8 << 20,
+            ring_bytes: 4 << 20,
             drain_interval: Period::millis(100),
             max_cgroups: 0,
             select: Select::default(),
