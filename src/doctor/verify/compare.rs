@@ -21,8 +21,8 @@ const NOT_ENFORCED: f64 = 1.5;
 /// All counters of both sides, read together.
 pub(super) struct Moment {
     reading: Reading,
-    /// Middle of `ctxt` before and after our own reading.
-    switches: Option<f64>,
+    /// `ctxt` before and after our own reading.
+    switches: Option<(u64, u64)>,
     kernel: HashMap<String, (CgroupCounters, TaskCounters)>,
 }
 
@@ -32,7 +32,7 @@ impl Moment {
         let before = all_switches();
         let reading = meter.read()?;
         let after = all_switches();
-        let switches = before.zip(after).map(|(before, after)| (before as f64 + after as f64) / 2.0);
+        let switches = before.zip(after);
         let mut kernel: HashMap<String, (CgroupCounters, TaskCounters)> = HashMap::new();
         for path in groups.iter().flat_map(Group::paths) {
             kernel.insert(path.clone(), (accounts.read(path), accounts.tasks(path)));
@@ -127,8 +127,12 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
     let what = "all switches, the idle tasks' included (/proc/stat ctxt)";
     let ours = after.all_switches().zip(before.all_switches());
     rows.push(match (after.switches.zip(before.switches), ours) {
-        (Some((after_all, before_all)), Some((after, before))) => {
-            Row::compared("host", what, "switches", (after - before, after_all - before_all), row::ALL_SWITCHES)
+        (Some((last, first)), Some((after, before))) => {
+            let middle = |(before, after): (u64, u64)| (before as f64 + after as f64) / 2.0;
+            // how far it went on while all tasks were read: long where our own reader waits for a CPU
+            let meanwhile = (last.1 - last.0 + first.1 - first.0) as f64 / 2.0;
+            let bound = Bound { floor: row::ALL_SWITCHES.floor + meanwhile, ..row::ALL_SWITCHES };
+            Row::compared("host", what, "switches", (after - before, middle(last) - middle(first)), bound)
         }
         (None, _) => Row::not_compared("host", what, "/proc/stat has no ctxt"),
         (_, None) => Row::not_compared("host", what, "the idle tasks' are not counted from text"),
