@@ -90,9 +90,13 @@ pub(super) fn cost(_: &Value) -> Result<()> {
     let before = best(3)?;
     let mut agent = Agent::start(&[], &config.to(endpoint.address))?;
     let cpu = |agent: &Agent| agent.counter("otelcol_process_cpu_seconds", "");
-    let cpu_before = cpu(&agent)?;
-    let with = best(4)?;
-    let own = (cpu(&agent)? - cpu_before) / 2.0;
+    // the lower of two stretches: what a cold machine does at the first is not what the agent costs
+    let (mut with, mut own) = (0.0_f64, f64::MAX);
+    for _ in 0..2 {
+        let cpu_before = cpu(&agent)?;
+        with = with.max(best(4)?);
+        own = own.min((cpu(&agent)? - cpu_before) / 2.0);
+    }
     let per_event = {
         let _statistics = Statistics::on()?;
         let (count, ns) = switch_program();
