@@ -31,9 +31,7 @@ static __always_inline void moved(struct task_struct *p)
 	if (look.queued && clock > look.queued)
 		look.delay += clock - look.queued;
 	book(state, &look);
-	struct open open = {};
-	if (settings.tell_threads && !tell_thread(p, state, &look, &open))
-		__sync_fetch_and_add(&thread_records_lost, 1);
+	tell_booked(p, state, &look);
 	settle(p, state);
 }
 

@@ -121,9 +121,7 @@ int BPF_PROG(sched_process_free, struct task_struct *p)
 		return 0;
 	}
 	book(state, &look);
-	struct open open = {};
-	if (settings.tell_threads && !tell_thread(p, state, &look, &open))
-		__sync_fetch_and_add(&thread_records_lost, 1);
+	tell_booked(p, state, &look);
 	if (state->told && !send_tid(RECORD_EXIT, p->pid, BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&exit_records_lost, 1);
 	return 0;

@@ -56,7 +56,9 @@ static __always_inline void leave(struct cpu_state *cpu, u32 cpu_id, struct task
 		u64 executed = prev->se.sum_exec_runtime - cpu->executed;
 		if (run > executed) {
 			totals->stolen += run - executed;
-			own_stolen(prev, run - executed);
+			struct task_state *own = own_state(prev);
+			if (own)
+				own->own.stolen += run - executed;
 		}
 	}
 	u32 end = run_end(cpu, prev, prev_state);
@@ -115,16 +117,13 @@ static __always_inline void enter_block(struct cpu_state *cpu, struct slot_cpu *
 	if (start <= next->sched_info.last_arrival || start > queued)
 		return;
 	u64 block = queued - start, ours = start < began ? (queued > began ? queued - began : 0) : block;
-	if (state->block_state == STATE_D) {
+	if (state->block_state == STATE_D)
 		totals->d += ours;
-		state->own.d += ours;
-	} else if (state->block_state == STATE_T) {
+	else if (state->block_state == STATE_T)
 		totals->t += ours;
-		state->own.t += ours;
-	} else if (state->block_state == STATE_OTHER) {
+	else if (state->block_state == STATE_OTHER)
 		totals->other += ours;
-		state->own.other += ours;
-	}
+	add_block(&state->own, state->block_state, ours);
 	if (settings.block_histogram) {
 		struct slot_slices *slices = slot_slices_of(cpu->slot, bpf_get_smp_processor_id());
 		if (slices) {
@@ -161,7 +160,9 @@ static __always_inline void enter_wait(struct cpu_state *cpu, struct slot_cpu *t
 	if (throttled) {
 		totals->throttle[bucket_of(throttled)]++;
 		totals->throttle_sum += throttled;
-		own_throttled(next, throttled);
+		struct task_state *own = own_state(next);
+		if (own)
+			own->own.throttled += throttled;
 		if (throttled >= settings.throttle)
 			cpu->reasons |= REASON_THROTTLE;
 	}

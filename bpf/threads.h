@@ -14,23 +14,20 @@ struct open {
 	u64 block;
 };
 
-/* The rare parts that only the switch program knows. */
-static __always_inline void own_throttled(struct task_struct *p, u64 ns)
+/* Where the rare parts are added that only the switch program knows; NULL where threads are not told apart. */
+static __always_inline struct task_state *own_state(struct task_struct *p)
 {
-	if (!settings.tell_threads)
-		return;
-	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
-	if (state)
-		state->own.throttled += ns;
+	return settings.tell_threads ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
 }
 
-static __always_inline void own_stolen(struct task_struct *p, u64 ns)
+static __always_inline void add_block(struct thread_totals *own, u32 block_state, u64 ns)
 {
-	if (!settings.tell_threads)
-		return;
-	struct task_state *state = bpf_task_storage_get(&tasks, p, 0, 0);
-	if (state)
-		state->own.stolen += ns;
+	if (block_state == STATE_D)
+		own->d += ns;
+	else if (block_state == STATE_T)
+		own->t += ns;
+	else if (block_state == STATE_OTHER)
+		own->other += ns;
 }
 
 /* Tells a thread's totals, and who it is unless that is known; false where the ring has no room. */
@@ -55,16 +52,17 @@ static __noinline bool tell_thread(struct task_struct *p, struct task_state *sta
 	record->totals.run += open->run;
 	record->totals.delay += open->wait;
 	record->totals.throttled += open->throttled;
-	if (open->block) {
-		if (state->block_state == STATE_D)
-			record->totals.d += open->block;
-		else if (state->block_state == STATE_T)
-			record->totals.t += open->block;
-		else if (state->block_state == STATE_OTHER)
-			record->totals.other += open->block;
-	}
+	add_block(&record->totals, state->block_state, open->block);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return true;
+}
+
+/* The same of one thread whose counters were just booked: nothing of it is open. */
+static __always_inline void tell_booked(struct task_struct *p, struct task_state *state, struct look *look)
+{
+	struct open open = {};
+	if (settings.tell_threads && !tell_thread(p, state, look, &open))
+		__sync_fetch_and_add(&thread_records_lost, 1);
 }
 
 /* The same where all threads are told at once: half the ring stays free for what happens meanwhile. */

@@ -139,6 +139,13 @@ impl StateTimes {
     }
 }
 
+impl CgroupTotals {
+    /// Context switches of both kinds.
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
 /// Cumulative totals of one thread since it is counted, of all cgroups that it lived in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadTotals {

@@ -15,6 +15,7 @@ mod area_d;
 mod area_e;
 mod scenarios;
 
+#[allow(dead_code, reason = "the real tests use the rest")]
 #[path = "../support/cgroup.rs"]
 mod cgroup;
 #[path = "../support/program.rs"]

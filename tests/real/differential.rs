@@ -21,6 +21,8 @@ use crate::culprits::{self, Ran};
 use crate::program::{Program, eventually};
 use crate::recording::{instances, mount_tracefs};
 use crate::support::agent::Agent;
+use crate::support::collector::spans_in;
+use crate::support::span::Span;
 use crate::support::{close, folder};
 
 /// Two stamps of one switch: the run queue's clock, and the tracer's some microseconds later, in text of whole ones.
@@ -76,9 +78,9 @@ pub(crate) fn both_tell_the_same() -> Result<()> {
     std::thread::sleep(Duration::from_millis(1500));
     ensure!(agent.stop()?.success(), "{}", agent.output());
     println!("  {}; the wall clock went {drift} ns its own way", record.output().trim());
-    let batches: Vec<Value> =
-        fs::read_to_string(&spans)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let spans = spans_of(&batches);
+    let of_group =
+        |span: &Span| span.resource.values().any(|value| value.to_string().contains("schedscope-differential"));
+    let spans: Vec<Span> = spans_in(&spans)?.into_iter().filter(of_group).collect();
     let (machine, ran, gaps) = of_events(&events, wall)?;
     compare(&of_spans(&spans), &machine, drift, gaps)?;
     culprits::agree(&spans, ran)
@@ -126,54 +128,37 @@ fn of_events(path: &Path, wall: u64) -> Result<(Threads, Vec<Ran>, u64)> {
     Ok((threads, ran, machine.discards().gaps))
 }
 
-/// The spans of the cgroup's threads.
-fn spans_of(batches: &[Value]) -> Vec<&Value> {
-    let resources = batches.iter().flat_map(|batch| batch["resourceSpans"].as_array().into_iter().flatten());
-    let ours = resources.filter(|resource| resource["resource"].to_string().contains("schedscope-differential"));
-    let scopes = ours.flat_map(|resource| resource["scopeSpans"].as_array().into_iter().flatten());
-    scopes.flat_map(|scope| scope["spans"].as_array().into_iter().flatten()).collect()
-}
-
-/// The program: what the agent exported of them.
-fn of_spans(exported: &[&Value]) -> Threads {
-    let mut spans: BTreeMap<(u32, u64), (u64, String, String)> = BTreeMap::new();
-    for span in exported {
-        let Some((start, (tid, end, name, ended))) = interval(span) else { continue };
+/// The program: what the agent exported of the cgroup's threads.
+fn of_spans(exported: &[Span]) -> Threads {
+    let mut spans: BTreeMap<(u32, u64), &Span> = BTreeMap::new();
+    for span in exported.iter().filter(|span| !span.name.starts_with("sched.thread")) {
+        let tid = span.attributes.get("thread.id").and_then(Value::as_u64);
+        let Some(tid) = tid.and_then(|tid| u32::try_from(tid).ok()) else { continue };
         // at one moment a thread may begin several, all but one of no length
-        if end > start {
-            spans.insert((tid, start), (end, name, ended));
+        if span.end_ns > span.start_ns {
+            spans.insert((tid, span.start_ns), span);
         }
     }
     let mut threads = Threads::new();
     let mut wait: Option<(u32, u64, u64)> = None;
-    for ((tid, start), (end, name, ended)) in spans {
+    for ((tid, start), span) in spans {
+        let end = span.end_ns;
         let before = wait.filter(|(whose, until, _)| *whose == tid && *until == start).map_or(0, |(_, _, ns)| ns);
         wait = None;
-        match name.as_str() {
+        match span.name.as_str() {
             "sched.wait" | "sched.throttle" => wait = Some((tid, end, before + (end - start))),
             "sched.run" => threads.entry(tid).or_default().push(Cycle {
                 end_ns: end,
                 run_ns: end - start,
                 wait_ns: Some(before),
-                involuntary: ["preempted", "throttled", "yielded"].contains(&ended.as_str()),
+                involuntary: span.attributes.get("linux.sched.run.end").is_some_and(|ended| {
+                    ["preempted", "throttled", "yielded"].iter().any(|involuntary| ended == involuntary)
+                }),
             }),
             _ => {}
         }
     }
     threads
-}
-
-/// Start, thread, end, name, and how a run ended.
-fn interval(span: &Value) -> Option<(u64, (u32, u64, String, String))> {
-    let attribute = |key: &str| {
-        let found = span["attributes"].as_array()?.iter().find(|attribute| attribute["key"] == key)?;
-        found["value"].as_object()?.values().next()?.as_str().map(str::to_owned)
-    };
-    let time = |key: &str| span[key].as_str()?.parse::<u64>().ok();
-    let name = span["name"].as_str().filter(|name| !name.starts_with("sched.thread"))?.to_owned();
-    let ended = attribute("linux.sched.run.end").unwrap_or_default();
-    let tid = attribute("thread.id")?.parse().ok()?;
-    Some((time("startTimeUnixNano")?, (tid, time("endTimeUnixNano")?, name, ended)))
 }
 
 /// What came of all pairs.

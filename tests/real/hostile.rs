@@ -1,7 +1,6 @@
 //! A container that wants the agent to crash, to grow or to take it for another: its neighbour's numbers and names stay
 //! right, nothing of it goes under the neighbour's name or an id that it made up, and the agent stays small.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use crate::cgroup::{Cgroup, container_id};
 use crate::program::free_address;
 use crate::support::agent::Agent;
 use crate::support::collector::{points_in, spans_in};
+use crate::support::task::TaskCounters;
 use crate::support::{close, folder, http};
 
 const SECONDS: u64 = 8;
@@ -36,7 +36,7 @@ pub(crate) fn a_container_cannot_speak_as_another() -> Result<()> {
     // at rest, so that both count the same
     kill_process(Pid::from_raw(pid.try_into()?).context("no pid")?, Signal::STOP)?;
     std::thread::sleep(Duration::from_millis(100));
-    let counted = running(pid)?;
+    let counted = TaskCounters::of(&Path::new("/proc").join(pid.to_string()))?.ran;
     agent.stop()?;
     let of_contexts: Vec<&str> = counters.lines().filter(|line| line.contains("context")).collect();
     println!("  {resident:.0} MiB resident; counted: {of_contexts:#?}");
@@ -69,12 +69,6 @@ service:
         files[0].display(),
         files[1].display()
     )
-}
-
-/// Seconds that the kernel counted for a process of one thread.
-fn running(pid: u32) -> Result<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-    Ok(text.split(' ').next().context("schedstat")?.parse::<f64>()? / 1e9)
 }
 
 fn judge(files: &[PathBuf; 2], victim: &str, hostile: &str, counted: f64) -> Result<()> {

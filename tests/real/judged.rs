@@ -32,7 +32,8 @@ pub(crate) fn intervals_are_under_the_right_spans() -> Result<()> {
     let (out, truth) = (folder.path().join("spans.json"), folder.path().join("truth"));
     let program = build(folder.path())?;
     let (service, mut neighbour) = (Cgroup::docker(&container_id(1))?, Cgroup::docker(&container_id(2))?);
-    limit(&service.path)?;
+    // less than the requests want
+    service.limit(17_000)?;
     let mut agent = Agent::start(folder.path(), &config(&out))?;
     neighbour.run("exec taskset -c 0 sh -c 'while :; do :; done'")?;
     let path = program.display().to_string();
@@ -74,17 +75,6 @@ fn build(folder: &Path) -> Result<std::path::PathBuf> {
         .output()?;
     ensure!(example.status.success(), "{}", String::from_utf8_lossy(&example.stderr));
     Ok(program)
-}
-
-/// Less than the requests want.
-fn limit(cgroup: &Path) -> Result<()> {
-    let v2 = cgroup.join("cpu.max");
-    if v2.exists() {
-        fs::write(v2, "17000 100000")?
-    } else {
-        fs::write(cgroup.join("cpu.cfs_quota_us"), "17000")?
-    }
-    Ok(())
 }
 
 fn config(out: &Path) -> String {

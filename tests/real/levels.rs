@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::cgroup::{Cgroup, container_id};
 use crate::support::agent::Agent;
 use crate::support::collector::{Point, points_in};
+use crate::support::task::TaskCounters;
 use crate::support::{close, folder};
 
 /// Two threads that take turns, and sleep once the file is there.
@@ -26,21 +27,12 @@ const LOOP: &str = "while [ ! -e STOP ]; do :; done; exec sleep 1000";
 /// Processes that live for less than a collection.
 const STORM: &str = "while [ ! -e STOP ]; do /bin/true; done; exec sleep 1000";
 
-/// What the kernel says of a thread: seconds on a CPU and waiting for one, switches of both kinds.
-#[derive(Debug, Default, Clone, Copy)]
-struct Truth {
-    ran: f64,
-    delayed: f64,
-    switches: f64,
-}
-
 pub(crate) fn processes_and_threads_add_up() -> Result<()> {
     let folder = folder()?;
     let files = ["container", "process", "thread"].map(|level| folder.path().join(level));
     let id = container_id(7);
     let mut container = Cgroup::docker(&id)?;
-    let quota = container.path.join("cpu.cfs_quota_us");
-    if quota.exists() { fs::write(quota, "60000") } else { fs::write(container.path.join("cpu.max"), "60000 100000") }?;
+    container.limit(60_000)?;
     let mut agent = Agent::start(folder.path(), &config(&files))?;
     let stop = folder.path().join("stop");
     let script = |script: &str| script.replace("STOP", &stop.display().to_string());
@@ -49,24 +41,26 @@ pub(crate) fn processes_and_threads_add_up() -> Result<()> {
     std::thread::sleep(Duration::from_secs(6));
     fs::write(&stop, "")?;
     std::thread::sleep(Duration::from_millis(3500));
-    let truth: HashMap<u32, HashMap<u32, Truth>> =
+    let truth: HashMap<u32, HashMap<u32, TaskCounters>> =
         pids.iter().map(|pid| Ok((*pid, threads_of(*pid)?))).collect::<Result<_>>()?;
     agent.stop()?;
     agree(&files, &id, &truth).with_context(|| format!("the kernel says {truth:?}; the agent:\n{}", agent.output()))
 }
 
-fn agree(files: &[PathBuf; 3], id: &str, truth: &HashMap<u32, HashMap<u32, Truth>>) -> Result<()> {
+fn agree(files: &[PathBuf; 3], id: &str, truth: &HashMap<u32, HashMap<u32, TaskCounters>>) -> Result<()> {
     let of = |file: &PathBuf| -> Result<Vec<Point>> {
         let is_of = |point: &Point| point.resource.get("container.id").is_some_and(|it| it == id);
         Ok(points_in(file)?.into_iter().filter(is_of).collect())
     };
     let (whole, processes, threads) = (of(&files[0])?, of(&files[1])?, of(&files[2])?);
     for (pid, of_threads) in truth {
-        let of_all = of_threads.values().fold(Truth::default(), |sum, one| Truth {
-            ran: sum.ran + one.ran,
-            delayed: sum.delayed + one.delayed,
-            switches: sum.switches + one.switches,
-        });
+        let mut of_all = TaskCounters::default();
+        for one in of_threads.values() {
+            of_all.ran += one.ran;
+            of_all.delayed += one.delayed;
+            of_all.voluntary += one.voluntary;
+            of_all.involuntary += one.involuntary;
+        }
         let is_pid = |point: &&Point| point.resource.get("process.pid").is_some_and(|it| it == pid);
         let own: Vec<&Point> = processes.iter().filter(is_pid).collect();
         same(&format!("process {pid}"), &own, of_all)?;
@@ -92,7 +86,7 @@ fn all(points: &[Point]) -> Vec<&Point> {
     points.iter().collect()
 }
 
-fn same(what: &str, points: &[&Point], truth: Truth) -> Result<()> {
+fn same(what: &str, points: &[&Point], truth: TaskCounters) -> Result<()> {
     ensure!(!points.is_empty(), "no point of {what}");
     let ran = newest(points, "running") + newest(points, "stolen");
     // what was open at a look is an estimate, which the series keeps where it came out shorter
@@ -100,7 +94,7 @@ fn same(what: &str, points: &[&Point], truth: Truth) -> Result<()> {
     let delayed = newest(points, "waiting") + newest(points, "throttled");
     close(&format!("waiting and throttled of {what}"), delayed, truth.delayed, 0.01, 0.005)?;
     let switches = sum_of_newest(points, |point| point.metric == "process.context_switches");
-    close(&format!("switches of {what}"), switches, truth.switches, 0.02, 10.0)
+    close(&format!("switches of {what}"), switches, (truth.voluntary + truth.involuntary) as f64, 0.02, 10.0)
 }
 
 /// The sum of the newest points of all series in a state.
@@ -122,20 +116,12 @@ fn sum_of_newest(points: &[&Point], chosen: impl Fn(&Point) -> bool) -> f64 {
     series.values().sum()
 }
 
-fn threads_of(pid: u32) -> Result<HashMap<u32, Truth>> {
-    let mut all = HashMap::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let folder = entry?.path();
-        let tid = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        let numbers = fs::read_to_string(folder.join("schedstat"))?;
-        let numbers: Vec<f64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let status = fs::read_to_string(folder.join("status"))?;
-        let switches = status.lines().filter(|line| line.contains("voluntary_ctxt_switches"));
-        let switches = switches.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum();
-        let truth = Truth { ran: numbers[0] / 1e9, delayed: numbers[1] / 1e9, switches };
-        all.insert(tid.context("a thread's id")?, truth);
-    }
-    Ok(all)
+fn threads_of(pid: u32) -> Result<HashMap<u32, TaskCounters>> {
+    let counters = |entry: fs::DirEntry| {
+        let tid = entry.file_name().to_str().and_then(|name| name.parse().ok()).context("a thread's id")?;
+        Ok((tid, TaskCounters::of(&entry.path())?))
+    };
+    fs::read_dir(format!("/proc/{pid}/task"))?.map(|entry| counters(entry?)).collect()
 }
 
 fn config([container, process, thread]: &[PathBuf; 3]) -> String {

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{Program, eventually};
+use crate::support::task::TaskCounters;
 use crate::support::{close, folder};
 
 const SCHEDSCOPE: &str = env!("CARGO_BIN_EXE_schedscope");
@@ -44,13 +45,9 @@ fn summary(file: &Path) -> Result<HashMap<u32, Line>> {
 
 /// The kernel's own counters of a thread; seconds.
 fn counters(pid: u32) -> Result<Line> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-    let mut times = stat.split_whitespace().map(|word| word.parse::<f64>().unwrap_or_default() / 1e9);
-    let (run, wait) = (times.next().context("schedstat")?, times.next().context("schedstat")?);
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let count = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0);
-    let (voluntary, involuntary) = (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:"));
-    Ok(Line { run, wait, involuntary, voluntary, unknown: 0.0 })
+    let TaskCounters { ran, delayed, voluntary, involuntary } =
+        TaskCounters::of(&Path::new("/proc").join(pid.to_string()))?;
+    Ok(Line { run: ran, wait: delayed, involuntary, voluntary, unknown: 0.0 })
 }
 
 /// Processes with a life of their own, ended with the test.

@@ -44,6 +44,17 @@ impl Cgroup {
         Self::make(&format!("/docker/{id}"))
     }
 
+    /// Gives it a quota: so many us of CPU in each 100 ms.
+    pub(crate) fn limit(&self, quota_us: u32) -> Result<()> {
+        let v2 = self.path.join("cpu.max");
+        if v2.exists() {
+            fs::write(v2, format!("{quota_us} 100000"))?;
+        } else {
+            fs::write(self.path.join("cpu.cfs_quota_us"), quota_us.to_string())?;
+        }
+        Ok(())
+    }
+
     /// A program that begins inside.
     pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("sh");

@@ -50,7 +50,7 @@ impl Moment {
 
     /// The tasks' own counts, and the idle tasks' as the switch program saw them.
     fn all_switches(&self) -> Option<f64> {
-        let tasks = self.reading.cgroups.iter().map(|cgroup| cgroup.totals.voluntary + cgroup.totals.involuntary);
+        let tasks = self.reading.cgroups.iter().map(|cgroup| cgroup.totals.switches());
         Some(tasks.sum::<u64>() as f64 + self.reading.idle_switches? as f64)
     }
 

@@ -5,19 +5,13 @@ use std::sync::Arc;
 
 use opentelemetry_proto::tonic::metrics::v1::metric;
 
+use super::tests::processor;
 use super::*;
 use crate::model::{
     BootNs, CgroupFacts, CgroupKey, Collection, Process, ProcessKey, SchedState, StateTimes, Task, ThreadTotals,
 };
-use crate::telemetry::Telemetry;
 
 const KEY: CgroupKey = CgroupKey { id: 7, serial: 1 };
-
-fn processor(yaml: &str) -> SchedMetrics {
-    let body = crate::config::Body::from_yaml("processors::sched_metrics", yaml).unwrap();
-    let context = BuildContext::new("sched_metrics".into(), Telemetry::default(), "0");
-    SchedMetrics::new(body.decode().unwrap(), &context)
-}
 
 fn process(pid: u32) -> ProcessKey {
     ProcessKey { pid, start: BootNs(1) }

@@ -143,7 +143,7 @@ fn count(count: u64) -> Number {
 pub(super) type Told = (WallNs, Vec<KeyValue>, Sums);
 
 /// The metrics that processes and threads have too; a set of points for each of `all`.
-pub(super) fn sums(frame: &Frame<'_>, all: &[Told]) -> Vec<Metric> {
+pub(super) fn sums<'a>(frame: &Frame<'_>, all: impl IntoIterator<Item = &'a Told>) -> Vec<Metric> {
     let with = |told: &[KeyValue], more: Option<KeyValue>| told.iter().cloned().chain(more).collect::<Vec<_>>();
     let (mut times, mut switches, mut migrations) = (Vec::new(), Vec::new(), Vec::new());
     for (start, of, sums) in all {

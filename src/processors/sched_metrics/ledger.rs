@@ -96,10 +96,9 @@ impl Series {
 
 /// Adds cumulative parts; the present ones (threads, longest) come from `more` too.
 pub(super) fn add(to: &mut CgroupTotals, more: &CgroupTotals) {
-    to.times.merge(&more.times);
-    to.voluntary += more.voluntary;
-    to.involuntary += more.involuntary;
-    to.migrations = sum(to.migrations, more.migrations);
+    let mut sums = Sums::of(to);
+    sums.add(&Sums::of(more));
+    sums.put(to);
     to.wait.merge(&more.wait);
     to.throttle.merge(&more.throttle);
     for (mine, theirs) in [(&mut to.run, &more.run), (&mut to.block, &more.block)] {
@@ -113,19 +112,9 @@ pub(super) fn add(to: &mut CgroupTotals, more: &CgroupTotals) {
     to.limits.merge(&more.limits);
 }
 
-fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (None, None) => None,
-        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
-    }
-}
-
 /// What came since `before`; present values stay.
 pub(super) fn minus(from: &mut CgroupTotals, before: &CgroupTotals) {
-    from.times = from.times.since(&before.times);
-    from.voluntary = from.voluntary.saturating_sub(before.voluntary);
-    from.involuntary = from.involuntary.saturating_sub(before.involuntary);
-    from.migrations = from.migrations.map(|count| count.saturating_sub(before.migrations.unwrap_or(0)));
+    Sums::of(from).since(&Sums::of(before)).put(from);
     let cut = |now: &mut crate::model::Histogram, then: &crate::model::Histogram| {
         for (mine, theirs) in now.buckets.iter_mut().zip(then.buckets) {
             *mine = mine.saturating_sub(theirs);
@@ -188,8 +177,7 @@ impl Ledger {
 
     /// Where a cycle of this owner and cgroup is kept; nowhere when too many owners are new at once.
     fn told(&mut self, owner: &Owner, cgroup: CgroupKey) -> Option<&mut Told> {
-        let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cgroup));
-        if let Some(series) = summed.or_else(|| self.series.get_mut(&owner.key)) {
+        if let Some(series) = series_of(&mut self.overflow, &mut self.series, owner, cgroup) {
             return Some(&mut series.told);
         }
         if self.early.len() >= self.series_max && !self.early.contains_key(&owner.key) {
@@ -200,8 +188,7 @@ impl Ledger {
 
     /// Where what is told of an owner's processes is noted.
     pub(super) fn apart(&mut self, owner: &Owner, cgroup: CgroupKey) -> Option<&mut Sums> {
-        let summed = self.overflow.as_mut().filter(|series| series.live.contains_key(&cgroup));
-        summed.or_else(|| self.series.get_mut(&owner.key)).map(|series| &mut series.apart)
+        series_of(&mut self.overflow, &mut self.series, owner, cgroup).map(|series| &mut series.apart)
     }
 
     /// Takes a collection.
@@ -301,6 +288,17 @@ impl Ledger {
     pub(super) fn last(&self) -> Option<WallNs> {
         self.last
     }
+}
+
+/// The series that a cgroup's totals go to: the overflow's, once it is in there.
+fn series_of<'a>(
+    overflow: &'a mut Option<Series>,
+    series: &'a mut BTreeMap<Arc<str>, Series>,
+    owner: &Owner,
+    cgroup: CgroupKey,
+) -> Option<&'a mut Series> {
+    let summed = overflow.as_mut().filter(|series| series.live.contains_key(&cgroup));
+    summed.or_else(|| series.get_mut(&owner.key))
 }
 
 /// What a culprit is called towards a victim.

@@ -192,7 +192,7 @@ impl SchedMetrics {
 fn of_owner(frame: &Frame<'_>, sums: Option<(Sums, bool)>, totals: &CgroupTotals, over: &str) -> Vec<Metric> {
     let told = |(sums, is_rest): (Sums, bool)| {
         let frame = Frame { overflow: frame.overflow | is_rest, ..*frame };
-        encode::sums(&frame, &[(frame.start, Vec::new(), sums)])
+        encode::sums(&frame, [&(frame.start, Vec::new(), sums)])
     };
     sums.map(told).into_iter().flatten().chain(encode::others(frame, totals, over)).collect()
 }
@@ -253,11 +253,12 @@ impl Level {
 
 impl Processor for SchedMetrics {
     fn wants(&self) -> Wants {
+        let contends = self.settings.sends("contention.time");
         Wants {
-            cycles: self.settings.sends("contention.time"),
+            cycles: contends,
             // they come with the cycles; nothing is attached for them alone
-            contexts: self.settings.exemplars && self.settings.sends("contention.time"),
-            shared_contexts: self.settings.exemplars && self.settings.sends("contention.time"),
+            contexts: self.settings.exemplars && contends,
+            shared_contexts: self.settings.exemplars && contends,
             threads: self.settings.level != Level::Container
                 && ["time", "process.context_switches", "migrations"].iter().any(|name| self.settings.sends(name)),
             run_histogram: self.settings.sends("run.duration"),

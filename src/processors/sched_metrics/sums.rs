@@ -18,6 +18,13 @@ impl Sums {
         Self { times: *times, voluntary: *voluntary, involuntary: *involuntary, migrations: *migrations }
     }
 
+    /// Puts them in the place of those of `totals`.
+    pub(super) fn put(self, totals: &mut CgroupTotals) {
+        let Self { times, voluntary, involuntary, migrations } = self;
+        (totals.times, totals.voluntary, totals.involuntary, totals.migrations) =
+            (times, voluntary, involuntary, migrations);
+    }
+
     pub(super) fn of_thread(totals: &ThreadTotals) -> Self {
         Self {
             times: totals.times,

@@ -14,7 +14,7 @@ use crate::telemetry::Telemetry;
 
 const KEY: CgroupKey = CgroupKey { id: 7, serial: 1 };
 
-fn processor(yaml: &str) -> SchedMetrics {
+pub(super) fn processor(yaml: &str) -> SchedMetrics {
     let body = crate::config::Body::from_yaml("processors::sched_metrics", yaml).unwrap();
     let context = BuildContext::new("sched_metrics".into(), Telemetry::default(), "0");
     SchedMetrics::new(body.decode().unwrap(), &context)

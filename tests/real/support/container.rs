@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use super::task::TaskCounters;
 use crate::program::{Program, eventually};
 
 /// A store of images and containers that ends with the test.
@@ -217,13 +218,10 @@ impl Container {
 
 impl Accounts {
     fn add_task(&mut self, task: &Path) -> Result<()> {
-        let schedstat = fs::read_to_string(task.join("schedstat"))?;
-        let delay_ns: f64 = schedstat.split_whitespace().nth(1).context("schedstat")?.parse()?;
-        self.run_delay += delay_ns / 1e9;
-        let status = fs::read_to_string(task.join("status"))?;
-        let count = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-        self.voluntary += count("voluntary_ctxt_switches:").unwrap_or_default();
-        self.involuntary += count("nonvoluntary_ctxt_switches:").unwrap_or_default();
+        let counters = TaskCounters::of(task)?;
+        self.run_delay += counters.delayed;
+        self.voluntary += counters.voluntary;
+        self.involuntary += counters.involuntary;
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod docker;
 pub(crate) mod http;
 pub(crate) mod jaeger;
 pub(crate) mod span;
+pub(crate) mod task;
 
 use anyhow::Result;
 use tempfile::TempDir;

@@ -29,22 +29,25 @@ struct Contexts {
     news: Receiver<News>,
 }
 
+/// Whether the host's processes can be seen below this root, under their pids; if not, one line in the log says so.
+fn sees_host(root: &Path) -> bool {
+    let proc = root.join("proc");
+    let namespace = std::fs::read_link(proc.join("1/ns/pid")).or_else(|_| std::fs::read_link(proc.join("self/ns/pid")));
+    let sees = namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE);
+    if !sees {
+        tracing::warn!(
+            "sched: processes are not shown under the host's pids here; spans are not attached to applications' own"
+        );
+    }
+    sees
+}
+
 impl Contexts {
-    /// Begins to look; `None`, and one line in the log, where the host's processes cannot be seen. The thread ends
-    /// with this value.
+    /// Begins to look; `None`, and one line in the log, where that cannot be. The thread ends with this value.
     fn start(root: &Path) -> Option<Self> {
-        let proc = root.join("proc");
-        let namespace =
-            std::fs::read_link(proc.join("1/ns/pid")).or_else(|_| std::fs::read_link(proc.join("self/ns/pid")));
-        if !namespace.is_ok_and(|namespace| namespace.as_os_str() == FIRST_PID_NAMESPACE) {
-            tracing::warn!(
-                "sched: processes are not shown under the host's pids here; spans are not attached to applications' own"
-            );
-            return None;
-        }
         let (asked, questions) = sync_channel(WAITING_MAX);
         let (answers, news) = sync_channel(WAITING_MAX);
-        let finder = Finder::new(proc, answers);
+        let finder = Finder::new(root.join("proc"), answers);
         let thread = std::thread::Builder::new().name("schedscope-find".into()).spawn(move || finder.run(&questions));
         if let Err(error) = thread {
             tracing::warn!("sched: no thread to look for applications' contexts: {error}");

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::shared::Shared;
-use super::{Contexts, Place};
+use super::{Contexts, Place, sees_host};
 use crate::model::{ProcessKey, Wants};
 use crate::receivers::sched::driver::{Driver, context_place};
 use crate::telemetry::Telemetry;
@@ -27,11 +27,10 @@ pub(in crate::receivers::sched) struct Upkeep {
 impl Upkeep {
     /// Begins to look below this root where contexts are wanted; for those of other instrumentation at its pin.
     pub(in crate::receivers::sched) fn start(wanted: Wants, root: &Path, pin: &str, telemetry: Telemetry) -> Self {
-        let contexts = (wanted.contexts || wanted.shared_contexts).then(|| Contexts::start(root)).flatten();
-        let shared = (contexts.is_some() && wanted.shared_contexts && !pin.is_empty())
-            .then(|| Shared::new(Path::new(pin), root));
-        // the finder ends where only other instrumentation is asked
-        let contexts = contexts.filter(|_| wanted.contexts);
+        let sees_host = (wanted.contexts || wanted.shared_contexts) && sees_host(root);
+        let contexts = (sees_host && wanted.contexts).then(|| Contexts::start(root)).flatten();
+        let is_shared = sees_host && wanted.shared_contexts && !pin.is_empty();
+        let shared = is_shared.then(|| Shared::new(Path::new(pin), root));
         Self { contexts, shared, publish: HashSet::new(), telemetry, lost: [0; 3] }
     }
 

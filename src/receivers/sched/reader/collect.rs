@@ -18,7 +18,7 @@ impl Reader {
         self.contexts.count_lost(driver);
         let mut read = self.totals.read(driver, &args, self.pace.measured);
         let switches = driver.switches();
-        let booked = read.iter().map(|(_, _, totals)| totals.voluntary + totals.involuntary).sum();
+        let booked = read.iter().map(|(_, _, totals)| totals.switches()).sum();
         let not_shown = self.unseen.more(booked, switches, driver.skipped());
         self.lose(LossReason::NotShown, not_shown);
         let at = BootNs(args.boot);
@@ -80,6 +80,10 @@ impl Reader {
     ) -> HashSet<CgroupKey> {
         let ended: Vec<(CgroupKey, u32)> =
             self.leaving.iter().filter(|(_, (_, last))| *last <= begin).map(|(key, (slot, _))| (*key, *slot)).collect();
+        if ended.is_empty() {
+            return HashSet::new();
+        }
+        let last: HashMap<CgroupKey, u64> = read.iter().map(|(_, key, totals)| (*key, totals.switches())).collect();
         for (key, slot) in &ended {
             self.leaving.remove(key);
             self.totals.forget(*key);
@@ -88,8 +92,7 @@ impl Reader {
                 files.forget(*key);
             }
             if *slot != 0 && slot_key(driver, *slot) == *key {
-                let last = read.iter().find(|(_, other, _)| other == key).map(|(_, _, totals)| totals);
-                self.unseen.forget(last.map_or(0, |totals| totals.voluntary + totals.involuntary));
+                self.unseen.forget(last.get(key).copied().unwrap_or(0));
                 driver.free_slot(*slot, key.id);
             }
         }
