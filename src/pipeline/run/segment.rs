@@ -107,6 +107,9 @@ async fn work(task: &mut SegmentTask, stop: &Stop) {
             Event::End => break,
         }
         task.forward(&Receipt::default()).await;
+        // where the input never runs empty, tokio would let it take 128 batches at a stretch, while clocks and
+        // sockets wait
+        tokio::task::yield_now().await;
     }
     task.chain.flush(&mut task.pending);
     task.forward(&Receipt::default()).await;
@@ -116,5 +119,45 @@ async fn at(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::super::chain::Built;
+    use super::*;
+    use crate::pipeline::component::{Outbox, Processor};
+    use crate::telemetry::Telemetry;
+
+    struct Slow(Arc<AtomicUsize>);
+
+    impl Processor for Slow {
+        fn process(&mut self, _data: Data, _out: &mut Outbox) {
+            std::thread::sleep(Duration::from_micros(50));
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// 128 batches would come first: an agent with more than it can do kept its own page silent for 20 s.
+    #[tokio::test]
+    async fn a_full_input_does_not_hold_up_clocks_and_sockets() {
+        let (telemetry, count) = (Telemetry::default(), Arc::default());
+        let (sender, input) = mpsc::channel(900);
+        for _ in 0..900 {
+            sender.try_send(Parcel { data: Data::Logs(Vec::new()), receipt: Receipt::default() }).unwrap();
+        }
+        let slow: Box<dyn Processor> = Box::new(Slow(Arc::clone(&count)));
+        let built = Built { id: "slow".into(), takes: Vec::new(), gives: Vec::new(), processor: slow };
+        let chain = Chain::new(vec![built], &telemetry);
+        let task = SegmentTask::new(chain, input, Fanout::new(Vec::new(), &telemetry), true);
+        let running = tokio::spawn(task.run(Stop::default()));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let taken = count.load(Ordering::Relaxed);
+        running.abort();
+        assert!((1..100).contains(&taken), "{taken} batches came before a clock of 1 ms");
     }
 }

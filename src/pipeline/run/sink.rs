@@ -139,5 +139,6 @@ async fn work(task: &mut SinkTask, stop: &Stop) {
         task.sending_items = parcel.data.items();
         task.post.take(&task.id, parcel).await;
         task.sending_items = 0;
+        tokio::task::yield_now().await;
     }
 }
