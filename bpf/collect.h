@@ -74,6 +74,9 @@ static __always_inline void collect_task(struct task_struct *p, struct collect_a
 	struct look look;
 	struct open open = {};
 
+	/* the walk over all threads (since 6.7) begins with CPU 0's idle task, which is nobody's */
+	if (!p->pid)
+		return;
 	look_at(&look, p, args->boot);
 	look.queue_clock = queue->rq->clock;
 	stay_in(&stay, queue, look.queued, args->clock);

@@ -16,6 +16,7 @@ mod differential;
 mod enriched;
 mod faults;
 mod hostile;
+mod idle;
 mod incomplete;
 mod judged;
 mod kernels;
@@ -66,6 +67,7 @@ const TESTS: &[Test] = &[
         enriched::a_request_that_passes_through_is_told,
     ),
     ("hostile::a_container_cannot_speak_as_another", &[Root, Btf], hostile::a_container_cannot_speak_as_another),
+    ("idle::is_nobodys", &[Root, Btf], idle::is_nobodys),
     ("incomplete::windows_say_so", &[Root, Btf, Jaeger], incomplete::windows_say_so),
     ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),

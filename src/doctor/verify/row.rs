@@ -59,8 +59,8 @@ pub(super) const THROTTLED_OF_MOVED: Bound = Bound { share: 0.05, floor: 0.3 };
 pub(super) const STOPPED: Bound = Bound { share: 0.01, floor: 0.04 };
 pub(super) const LIFETIME: Bound = Bound { share: 0.001, floor: 0.001 };
 pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
-/// The host goes on between the reading of its counter and that of every task's: some milliseconds.
-pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.005, floor: 120.0 };
+/// Beside what the host did while all was read: a switch in each CPU, and what a hypervisor hides of its own task.
+pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.001, floor: 40.0 };
 
 impl Bound {
     /// From text: our stamps are those of the tracepoint, which come later than the run queue's clock, most of all on a
