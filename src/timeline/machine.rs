@@ -81,7 +81,12 @@ impl Machine {
             Event::Wakeup { task, kind, target_cpu } => self.on_wakeup(record, cpu, task, (kind, target_cpu), out),
             Event::Migrate { task, to } => self.on_migrate(at, task, to, out),
             Event::Fork { parent, child, same_process } => self.on_fork(at, parent, child, same_process, out),
-            Event::Exit { task } | Event::Rename { task } => {
+            Event::Exit { task } => {
+                if let Some(thread) = self.known(task, at, out) {
+                    thread.exiting = true;
+                }
+            }
+            Event::Rename { task } => {
                 self.known(task, at, out);
             }
             Event::TakeOver { from, to } => self.on_take_over(cpu, from, to, out),
@@ -155,10 +160,7 @@ impl Machine {
         out: &mut impl Observer,
     ) {
         self.switches += 1;
-        let running = self.slots.get(cpu).and_then(|slot| slot.running);
-        if running.is_some_and(|tid| tid != prev.tid) {
-            self.open_gap(cpu..cpu + 1);
-        }
+        self.runs(cpu, prev.tid);
         if prev.tid != 0 {
             self.leave(at, cpu as u32, prev, state, out);
         }
@@ -263,11 +265,13 @@ impl Machine {
         if self.threads.get(child.tid).is_some_and(|thread| !thread.fresh) {
             self.threads.end(child.tid, out);
         }
+        let by = parent;
         let parent = self.threads.get(parent).map(|thread| (thread.task.process, thread.task.cgroup));
         let Some(thread) = self.known(child, at, out) else {
             return;
         };
         thread.fresh = true;
+        thread.forked_by = by;
         thread.retask(|task| {
             if task.start == BootNs(0) {
                 task.start = at;
@@ -285,16 +289,12 @@ impl Machine {
 
     /// A thread that execs while others of its process live gets the leader's id.
     fn on_take_over(&mut self, cpu: usize, from: u32, to: u32, out: &mut impl Observer) {
-        if from == to || from == 0 || to == 0 {
+        let is_done = self.slots.get(cpu).is_some_and(|slot| slot.running == Some(to));
+        if from == to || from == 0 || to == 0 || is_done {
             return;
         }
         self.threads.end(to, out);
-        self.threads.renumber(from, to);
-        if let Some(slot) = self.slots.get_mut(cpu)
-            && slot.running == Some(from)
-        {
-            slot.running = Some(to);
-        }
+        self.exchange(from, to);
     }
 
     /// A waiting thread is queued elsewhere.
@@ -310,12 +310,32 @@ impl Machine {
         }
     }
 
+    /// The source says that this thread is on the CPU: if we have another one there, it took over that one's id, or a
+    /// switch was missed.
+    fn runs(&mut self, cpu: usize, tid: u32) {
+        let running = self.slots.get(cpu).and_then(|slot| slot.running);
+        let Some(other) = running.filter(|running| *running != tid) else { return };
+        if other == 0 || tid == 0 || !self.threads.took_over(other, tid) {
+            return self.open_gap(cpu..cpu + 1);
+        }
+        self.exchange(other, tid);
+    }
+
+    fn exchange(&mut self, one: u32, other: u32) {
+        self.threads.exchange(one, other);
+        for slot in &mut self.slots {
+            slot.running = match slot.running {
+                Some(tid) if tid == one => Some(other),
+                Some(tid) if tid == other => Some(one),
+                same => same,
+            };
+        }
+    }
+
     /// What the source says about the thread on the CPU: its process, and that it is there.
     fn check_current(&mut self, cpu: usize, current: Current, event: &Event) {
-        let running = self.slots.get(cpu).and_then(|slot| slot.running);
-        let changes_id = matches!(event, Event::TakeOver { .. } | Event::Lost { .. });
-        if running.is_some_and(|tid| tid != current.tid) && !changes_id {
-            self.open_gap(cpu..cpu + 1);
+        if !matches!(event, Event::TakeOver { .. } | Event::Lost { .. }) {
+            self.runs(cpu, current.tid);
         }
         if let Some(pid) = current.pid
             && let Some(thread) = self.threads.get_mut(current.tid)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::{BlockState, BootNs, Cycle, RunEnd, SchedState};
 
-/// `prev/STATE>next`, `+tid` wakeup, `!tid` waking, `*tid` wakeup_new, `lost N`, `fork parent child`,
+/// `prev/STATE>next`, `+tid` wakeup, `!tid` waking, `*tid` wakeup_new, `lost N`, `fork parent child`, `exit tid`,
 /// `exec from to`, `name tid NAME`; each behind `TIME CPU`.
 fn record(line: &str) -> Record {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -12,6 +12,7 @@ fn record(line: &str) -> Record {
     let event = match (*what, rest) {
         ("lost", [count]) => Event::Lost { count: number(count).into(), everywhere: false },
         ("fork", [parent, child]) => Event::Fork { parent: number(parent), child: named(child), same_process: None },
+        ("exit", [tid]) => Event::Exit { task: named(tid) },
         ("exec", [from, to]) => Event::TakeOver { from: number(from), to: number(to) },
         ("name", [tid, name]) => Event::Rename { task: Named { tid: number(tid), comm: Some(Comm::from(*name)) } },
         (what, []) => match what.split_at(1) {
@@ -198,6 +199,32 @@ fn an_exec_by_another_thread_keeps_its_run() {
     );
     assert_eq!(drawn(&cycles, 7), ["?+?+100 blocked"]);
     assert_eq!(&*cycles[0].task.comm, "new");
+}
+
+/// The leader's id is on the CPU before the exec is told (here never); 9 waits there, and its wait is not in doubt.
+#[test]
+fn an_exec_is_seen_by_the_id_that_changes() {
+    let leader_first = "100 0 0/R>7
+         110 0 fork 7 8
+         120 0 *9
+         130 0 7/Z>8
+         200 0 7/S>9
+         230 0 9/S>0";
+    // the leader has begun to end, is still on the other CPU, and leaves it under the thread's old id
+    let leader_last = "100 0 0/R>7
+         110 0 fork 7 8
+         115 1 0/R>8
+         120 1 *9
+         125 0 exit 7
+         200 1 7/S>9
+         210 0 8/X>0
+         230 1 9/S>0";
+    for lines in [leader_first, leader_last] {
+        let (machine, cycles) = play(lines);
+        assert_eq!(machine.discards().gaps, 0, "{lines}");
+        assert_eq!(drawn(&cycles, 9), ["?+80+30 blocked"], "{lines}");
+        assert!(drawn(&cycles, 7).iter().any(|cycle| cycle.ends_with("blocked")), "{lines}: {cycles:?}");
+    }
 }
 
 #[test]

@@ -53,6 +53,10 @@ pub(super) struct Thread {
     pub(super) queued_on: Option<(u32, u64)>,
     /// A fork was seen and no wakeup_new yet.
     pub(super) fresh: bool,
+    /// Who forked it; 0 where that was not seen.
+    pub(super) forked_by: u32,
+    /// Its end began.
+    pub(super) exiting: bool,
     /// sched_waking came while it was running, and neither sched_wakeup nor a switch-in since.
     early_waking: bool,
     /// Who sent it.
@@ -83,6 +87,8 @@ impl Thread {
             losses: 0,
             queued_on: None,
             fresh: false,
+            forked_by: 0,
+            exiting: false,
             early_waking: false,
             waking_by: None,
             open,

@@ -7,7 +7,7 @@ use super::event::Named;
 use super::machine::Observer;
 use super::thread::{Phase, Thread};
 use super::totals::Discards;
-use crate::model::{BootNs, Task};
+use crate::model::{BootNs, ProcessKey, Task};
 
 /// Bounds of the machine's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,11 +79,28 @@ impl Threads {
         }
     }
 
-    /// The thread goes on under another id.
-    pub(super) fn renumber(&mut self, from: u32, to: u32) {
-        if let Some(mut thread) = self.by_tid.remove(&from) {
-            thread.retask(|task| task.tid = to);
-            self.by_tid.insert(to, thread);
+    /// Whether a CPU that ran `running` shows `seen` because one of both took the other's id: in an exec by a thread that
+    /// is not its process's leader, after the leader has ended. The exec itself is told later, and not by every source.
+    pub(super) fn took_over(&self, running: u32, seen: u32) -> bool {
+        let is_over = |tid: u32| self.get(tid).is_none_or(|thread| thread.exiting);
+        // where nothing is known of a leader, it has been seen before: it forked, or its process's start is told
+        let is_of = |tid: u32, leader: u32| {
+            self.get(tid).is_some_and(|thread| match thread.task.process {
+                ProcessKey { pid, start: BootNs(0) } => thread.forked_by == leader && pid != tid,
+                ProcessKey { pid, .. } => pid == leader && pid != tid,
+            })
+        };
+        (is_over(seen) && is_of(running, seen)) || (is_over(running) && is_of(seen, running))
+    }
+
+    /// Two threads go on under each other's ids.
+    pub(super) fn exchange(&mut self, one: u32, other: u32) {
+        let (first, second) = (self.by_tid.remove(&one), self.by_tid.remove(&other));
+        for (thread, tid) in [(first, other), (second, one)] {
+            if let Some(mut thread) = thread {
+                thread.retask(|task| task.tid = tid);
+                self.by_tid.insert(tid, thread);
+            }
         }
     }
 

@@ -45,8 +45,9 @@ const LONG: [Kernel; 14] = [
     kernel("sid", "rt-amd64", "preempt=lazy"),
 ];
 
-/// Numbers that may be off by text: the waiting of a task whose policy another one changes comes out short on 5.10.
-const OFF_BY_TEXT: usize = 3;
+/// Numbers that may be off by text where all of the kernel can be preempted: the kernel's run delay leaves out the wait of
+/// a task that was preempted on its way to sleep (`sched_info_depart` asks for TASK_RUNNING), which text shows as `R+`.
+const OFF_BY_TEXT_RT: usize = 4;
 /// The name in `ext.bpf.c`.
 const SCHEDULER: &str = "schedscope_test";
 const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
@@ -222,7 +223,8 @@ fn judge(kernel: &Kernel, seen: &Seen) -> Result<()> {
     for row in &off {
         println!("  {}: off: {} {} {}", seen.name, row["whose"], row["what"], row["outcome"]);
     }
-    ensure!(off.len() <= if is_text { OFF_BY_TEXT } else { 0 }, "{}: {off:#?}", seen.name);
+    let allowed = if is_text && kernel.flavour.starts_with("rt") { OFF_BY_TEXT_RT } else { 0 };
+    ensure!(off.len() <= allowed, "{}: {off:#?}", seen.name);
     let not_played: Vec<&Value> = rows.iter().filter(|row| row["what"] == "all of it").collect();
     ensure!(not_played.is_empty(), "{}: {not_played:#?}", seen.name);
     if is_text {

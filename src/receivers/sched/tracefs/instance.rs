@@ -12,7 +12,7 @@ use std::time::Duration;
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "schedscope-";
 /// The events that the machine understands; only the first must be there.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 9] = [
     "sched/sched_switch",
     "sched/sched_waking",
     "sched/sched_wakeup",
@@ -20,6 +20,8 @@ const EVENTS: [&str; 8] = [
     "sched/sched_migrate_task",
     "sched/sched_process_fork",
     "sched/sched_process_exit",
+    // without it an exec by a second thread, which takes its leader's id, is a gap that puts every wait there in doubt
+    "sched/sched_process_exec",
     "task/task_rename",
 ];
 /// How long an empty pipe is left alone. Its own poll waits until the ring is half full.
