@@ -91,10 +91,10 @@ impl Luggage {
         let text = told(&output);
         let (Some(begin), Some(end)) = (text.find("\n{"), text.rfind('}')) else { bail!("no report: {text}") };
         let report = serde_json::from_str(&text[begin..=end]).with_context(|| text.clone())?;
-        let release = text[..begin].trim().trim_end_matches(" x86_64").replace("aarch64", "arm64");
+        let release = text[..begin].trim().trim_end_matches(" x86_64").trim_end_matches(" aarch64");
         let ext = if kernel.is_ext { "under sched_ext" } else { "" };
         Ok(Seen {
-            name: [&release, kernel.append, ext].join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
+            name: [release, kernel.append, ext].join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
             report,
         })
     }
