@@ -8,14 +8,23 @@
 #ifndef CONTEXT_H
 #define CONTEXT_H
 
-/* As it lies in the thread's memory, packed. */
+/* As it lies in the thread's memory, without attributes. In words, so that they are copied as such. */
 struct context_bytes {
-	u8 trace[16];
-	u8 span[8];
+	u64 trace[2];
+	u64 span;
 	u8 valid;
 	u8 flags;
 	u8 attributes[2];
-} __attribute__((packed));
+	u8 not_read[4];
+};
+
+#define CONTEXT_BYTES __builtin_offsetof(struct context_bytes, not_read)
+
+/* The record right behind the pointer to it, as a thread that has one record for life may lay them. */
+struct context_beside {
+	u64 pointer;
+	struct context_bytes bytes;
+};
 
 /* Whether it is of the process that user space means. That may know the start by /proc, which counts in ticks of
  * 10 ms. */
@@ -47,22 +56,45 @@ static __always_inline u64 context_address(struct context_place *place, u64 poin
 }
 
 /* Both ids or none. */
-static __always_inline void context_take(struct cpu_state *cpu, struct context_entry *to, u8 *trace_id, u8 *span_id,
+static __always_inline void context_take(struct cpu_state *cpu, struct context_entry *to, u64 *trace, u64 span,
 					 u8 flags)
 {
-	u64 *trace = (u64 *)to->trace, *span = (u64 *)to->span;
-
-	__builtin_memcpy(to->trace, trace_id, sizeof(to->trace));
-	__builtin_memcpy(to->span, span_id, sizeof(to->span));
-	bool has_trace = trace[0] | trace[1], has_span = span[0];
-	if (has_trace != has_span)
+	bool has_trace = trace[0] | trace[1];
+	if (has_trace != !!span)
 		cpu->contexts_invalid++;
-	if (!has_trace || !has_span) {
-		__builtin_memset(to, 0, sizeof(*to));
+	if (!has_trace || !span)
 		return;
-	}
+	to->trace[0] = trace[0];
+	to->trace[1] = trace[1];
+	to->span = span;
 	to->flags = flags;
 	to->known = 1;
+}
+
+/* Gets the outgoing thread's record. Whether there is one. A read of user memory costs more than all the rest here, so
+ * that where the last record lay right behind its pointer, one read gets both. */
+static __always_inline bool context_get(struct cpu_state *cpu, struct context_place *place, u64 address,
+					struct context_bytes *to)
+{
+	struct context_beside both;
+
+	if (place->beside && !bpf_probe_read_user(&both, sizeof(both.pointer) + CONTEXT_BYTES, (void *)address)) {
+		if (both.pointer == address + sizeof(both.pointer)) {
+			*to = both.bytes;
+			return true;
+		}
+	} else if (bpf_probe_read_user(&both.pointer, sizeof(both.pointer), (void *)address)) {
+		cpu->contexts_unread++;
+		return false;
+	}
+	place->beside = both.pointer == address + sizeof(both.pointer);
+	if (!both.pointer)
+		return false;
+	if (bpf_probe_read_user(to, CONTEXT_BYTES, (void *)both.pointer)) {
+		cpu->contexts_unread++;
+		return false;
+	}
+	return true;
 }
 
 /* Reads the outgoing thread's record; all zero where it has no active span. */
@@ -70,22 +102,10 @@ static __always_inline void context_read(struct cpu_state *cpu, struct context_p
 					 struct context_entry *to)
 {
 	struct context_bytes bytes;
-	u64 record = 0, address = context_address(place, pointer);
+	u64 address = context_address(place, pointer);
 
 	__builtin_memset(to, 0, sizeof(*to));
-	if (!address)
-		return;
-	if (bpf_probe_read_user(&record, sizeof(record), (void *)address)) {
-		cpu->contexts_unread++;
-		return;
-	}
-	if (!record)
-		return;
-	if (bpf_probe_read_user(&bytes, sizeof(bytes), (void *)record)) {
-		cpu->contexts_unread++;
-		return;
-	}
-	if (bytes.valid != 1)
+	if (!address || !context_get(cpu, place, address, &bytes) || bytes.valid != 1)
 		return;
 	context_take(cpu, to, bytes.trace, bytes.span, bytes.flags);
 }
@@ -108,8 +128,27 @@ static __always_inline void context_shared(struct cpu_state *cpu, struct task_st
 
 static __always_inline bool same_span(struct context_entry *a, struct context_entry *b)
 {
-	u64 *ta = (u64 *)a->trace, *tb = (u64 *)b->trace, *sa = (u64 *)a->span, *sb = (u64 *)b->span;
-	return ta[0] == tb[0] && ta[1] == tb[1] && sa[0] == sb[0];
+	return a->trace[0] == b->trace[0] && a->trace[1] == b->trace[1] && a->span == b->span;
+}
+
+/* Where the threads of a process publish; `start` is 0 where they do not. The one that was followed last on this CPU is
+ * kept, as long as nothing is said of any. */
+static __always_inline struct context_place *context_place_of(struct cpu_state *cpu, u32 tgid)
+{
+	u32 zero = 0;
+	struct follow_filter *filter = bpf_map_lookup_elem(&follow_filters, &zero);
+	u64 changes = (filter ? filter->places_told : 0) + places_gone;
+
+	if (cpu->place_tgid == tgid && cpu->place_changes == changes)
+		return &cpu->place;
+	struct context_place *place = bpf_map_lookup_elem(&context_places, &tgid);
+	if (place)
+		cpu->place = *place;
+	else
+		cpu->place.start = 0;
+	cpu->place_tgid = tgid;
+	cpu->place_changes = changes;
+	return &cpu->place;
 }
 
 /* At switch-out: the context that held over the stay before this run becomes the cycle's, the one read now that of
@@ -117,11 +156,10 @@ static __always_inline bool same_span(struct context_entry *a, struct context_en
 static __always_inline bool context_step(struct cpu_state *cpu, struct task_struct *prev, struct task_state *state,
 					 bool shown)
 {
-	u32 tgid = prev->tgid;
-	struct context_place *place = bpf_map_lookup_elem(&context_places, &tgid);
+	struct context_place *place = context_place_of(cpu, prev->tgid);
 	struct context_entry *entry = &cpu->context;
 
-	if (!place || !same_process(prev, place->start)) {
+	if (!place->start || !same_process(prev, place->start)) {
 		/* what it once published is not of its last switch-out any more */
 		state->context.known = 0;
 		return false;

@@ -184,6 +184,7 @@ u64 generation;				/* of the running collection interval */
 u64 total_bucket;			/* token bucket of all cgroups together */
 u64 boot_minus_clock;			/* newest estimate */
 u64 throttles_seen;			/* by our hooks */
+u64 places_gone;			/* changes of `context_places` by the exec program */
 u64 cgroup_records_lost;
 u64 exit_records_lost;
 u64 thread_records_lost;

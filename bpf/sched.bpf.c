@@ -89,7 +89,8 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *p)
 {
 	u32 tgid = p->tgid;
-	bpf_map_delete_elem(&context_places, &tgid);
+	if (!bpf_map_delete_elem(&context_places, &tgid))
+		__sync_fetch_and_add(&places_gone, 1);
 	struct exec_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
 	if (!record)
 		return 0;

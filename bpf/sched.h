@@ -75,8 +75,8 @@ struct who_entry {
 
 /* A thread's active span, as it published it; as large as a who_entry, since it follows those. */
 struct context_entry {
-	unsigned char trace[16];
-	unsigned char span[8];
+	unsigned long long trace[2];		/* bytes in W3C order; words, so that they are copied as such */
+	unsigned long long span;
 	unsigned char flags;			/* W3C trace flags: bit 0 is sampled */
 	unsigned char known;
 	unsigned char covers_run;		/* it was the same at both ends of the run */
@@ -91,18 +91,20 @@ struct context_place {
 	unsigned int module;			/* 0: in the static block, at an offset from the thread pointer */
 	int vector_at;				/* the pointer to the vector of blocks, from the thread pointer */
 	unsigned int entry_bytes;		/* of that vector */
-	unsigned int shared;			/* they do not: other instrumentation does, in a map that it pins */
+	unsigned short shared;			/* they do not: other instrumentation does, in a map that it pins */
+	unsigned short beside;			/* the last record lay right behind the pointer to it */
 };
 
 /* Value of the map `traces_ctx_v1` that other instrumentation pins, by (process << 32 | thread). */
 struct shared_context {
-	unsigned char trace[16];
-	unsigned char span[8];
+	unsigned long long trace[2];
+	unsigned long long span;
 };
 
 /* Which processes may be followed, and why, by the low bits of the process id. */
 struct follow_filter {
 	unsigned char follows[FOLLOW_FILTER];
+	unsigned long long places_told;		/* changes of `context_places` by user space */
 };
 
 /* One cycle; `culprits` entries, FLAG_WAKER's and FLAG_CONTEXT's entry follow. */
@@ -306,6 +308,10 @@ struct cpu_state {
 	unsigned int cache_slot[SLOT_CACHE];
 	struct who_entry waker;
 	struct context_entry context;		/* of the cycle that ends */
+	struct context_place place;		/* of the process that was followed here last, */
+	unsigned long long place_changes;	/* as of this many changes of `context_places`, */
+	unsigned int place_tgid;
+	unsigned int pad_place;
 	unsigned int log_head;
 	unsigned int pad;
 	unsigned long long charge_since;	/* the wait that is being charged */

@@ -32,13 +32,28 @@ struct thread_context {
 	uint16_t attributes_bytes;
 } __attribute__((packed, aligned(2)));
 
-/* The symbol that readers look for. */
+/* The symbol that readers look for, and right behind it the thread's one record: a reader gets both at once. Only the
+ * assembler lays one behind the other. */
 #ifdef THREAD_CONTEXT_HERE
-__thread struct thread_context *otel_thread_ctx_v1;
-__thread struct thread_context thread_context_record;
-#else
+__asm__(".pushsection .tbss,\"awT\",%nobits\n"
+	".balign 8\n"
+	".globl otel_thread_ctx_v1, thread_context_record\n"
+	".hidden thread_context_record\n"
+	".type otel_thread_ctx_v1, %tls_object\n"
+	".type thread_context_record, %tls_object\n"
+	".size otel_thread_ctx_v1, 8\n"
+	".size thread_context_record, 28\n"
+	"otel_thread_ctx_v1: .zero 8\n"
+	"thread_context_record: .zero 28\n"
+	".popsection");
+#endif
+#ifdef __cplusplus
+extern "C" {
+#endif
 extern __thread struct thread_context *otel_thread_ctx_v1;
-extern __thread struct thread_context thread_context_record;
+extern __thread struct thread_context thread_context_record __attribute__((visibility("hidden")));
+#ifdef __cplusplus
+}
 #endif
 
 /* A reader sees this thread stopped: the record is invalid while it changes, in program order. */

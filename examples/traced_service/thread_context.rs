@@ -24,6 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 // `otel_thread_ctx_v1`, the symbol that readers look for: one pointer a thread. Stable Rust cannot name a
 // thread-local symbol, hence assembly; the linker argument `--export-dynamic-symbol=otel_thread_ctx_v1` shows it.
+// The thread's one record comes right behind it: a reader gets both at once.
 std::arch::global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
     ".globl otel_thread_ctx_v1",
@@ -31,7 +32,7 @@ std::arch::global_asm!(
     ".size otel_thread_ctx_v1, 8",
     ".balign 8",
     "otel_thread_ctx_v1:",
-    ".zero 8",
+    ".zero 36",
     ".popsection",
 );
 
@@ -44,11 +45,6 @@ struct Record {
     valid: u8,
     flags: u8,
     attributes_bytes: u16,
-}
-
-thread_local! {
-    /// This thread's record; the outer span is kept by the guard.
-    static RECORD: Cell<Option<&'static Cell<Record>>> = const { Cell::new(None) };
 }
 
 /// Where this thread keeps its pointer.
@@ -68,17 +64,15 @@ fn slot() -> *mut *const Cell<Record> {
     at
 }
 
+/// This thread's record; the outer span is kept by the guard.
 fn record() -> &'static Cell<Record> {
-    RECORD.with(|of| {
-        of.get().unwrap_or_else(|| {
-            // one record a thread for the life of the process: threads of a pool are few
-            let made: &'static Cell<Record> = Box::leak(Box::default());
-            of.set(Some(made));
-            // SAFETY: this thread's own slot, which nobody else writes.
-            unsafe { slot().write_volatile(made) };
-            made
-        })
-    })
+    let slot = slot();
+    // SAFETY: this thread's own memory behind its slot, zero at first, which nobody else writes and only it uses.
+    unsafe {
+        let record = &*slot.add(1).cast::<Cell<Record>>();
+        slot.write_volatile(record);
+        record
+    }
 }
 
 /// The span that is active while this lives; then the one before is again.

@@ -70,8 +70,9 @@ fn build(folder: &Path) -> Result<Vec<(String, Vec<String>)>> {
     };
     let (main, context) = (format!("{source}main.c"), format!("{source}context.c"));
     compile(&["-rdynamic", &main, &context, "-o", "program", "-lpthread", "-ldl"])?;
+    compile(&["-rdynamic", &main, &format!("{source}beside.c"), "-o", "beside", "-lpthread", "-ldl"])?;
     compile(&["-DDLOPEN", &main, "-o", "opens", "-lpthread", "-ldl"])?;
-    let mut programs = vec![("program".to_owned(), Vec::new())];
+    let mut programs = vec![("program".to_owned(), Vec::new()), ("beside".to_owned(), Vec::new())];
     for (library, model) in LIBRARIES {
         if cfg!(target_arch = "aarch64") && model.contains("dialect") {
             // descriptors are the default there

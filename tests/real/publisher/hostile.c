@@ -21,10 +21,11 @@ static void rest(long us)
 static void *points_nowhere(void *unused)
 {
 	uint8_t *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uintptr_t places[] = { 8, 0xffffffff81000000, ~0UL, 0x7ffffffff000, (uintptr_t)place, (uintptr_t)place + 4090 };
+	uintptr_t places[] = { 8, 0xffffffff81000000, ~0UL, 0x7ffffffff000, (uintptr_t)place, (uintptr_t)place + 4090,
+			       (uintptr_t)&thread_context_record };
 
 	for (unsigned turn = 0;; turn++) {
-		otel_thread_ctx_v1 = (struct thread_context *)places[turn % 6];
+		otel_thread_ctx_v1 = (struct thread_context *)places[turn % 7];
 		mprotect(place, 4096, turn & 1 ? PROT_NONE : PROT_READ);
 		rest(500);
 	}

@@ -21,9 +21,10 @@ static void *work(void *id)
 	memset(record->trace_id, 0x40 + (long)id, 16);
 	memset(record->span_id, 0x50 + (long)id, 8);
 	record->valid = record->flags = 1;
-	publish(record);
-	for (;;)
+	for (;;) {
+		publish(record);
 		usleep(20000);
+	}
 	return NULL;
 }
 

@@ -9,6 +9,8 @@ use crate::model::ProcessKey;
 
 /// Process ids that the switch program tells apart before it looks one up (`FOLLOW_FILTER` of `bpf/sched.h`).
 pub(super) const FILTER: usize = 8192;
+/// The filter in words, and behind it how often the places of contexts changed.
+pub(super) const FILTER_WORDS: usize = FILTER / 8 + 1;
 
 /// Why a process' threads are followed (`enum follow` of `bpf/sched.h`).
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,7 @@ impl Driver<'_> {
     /// many processes already.
     pub(in crate::receivers::sched) fn set_context_place(&self, pid: u32, mut place: context_place) -> bool {
         let known = self.skel.maps.context_places.update(&pid.to_ne_bytes(), bytes_of(&mut place), MapFlags::ANY);
+        self.places_changed();
         self.follow(pid, Follow::Context);
         known.is_ok()
     }
@@ -51,5 +54,12 @@ impl Driver<'_> {
     pub(in crate::receivers::sched) fn forget_context_place(&self, pid: u32) {
         // it may be gone already: the exec program forgets by itself
         let _ = self.skel.maps.context_places.delete(&pid.to_ne_bytes());
+        self.places_changed();
+    }
+
+    /// What a CPU keeps of them is looked up anew.
+    fn places_changed(&self) {
+        let at = FILTER_WORDS - 1;
+        self.follow_filter.set(at, self.follow_filter.get(at) + 1);
     }
 }

@@ -133,7 +133,7 @@ impl<'a> Driver<'a> {
         let slot_cpus = MappedArray::new(skel.maps.slot_cpus.as_fd(), entries);
         let slot_slices = MappedArray::new(skel.maps.slot_slices.as_fd(), slices(chosen) as usize);
         let cpus = MappedArray::new(skel.maps.cpus.as_fd(), chosen.cpus as usize);
-        let follow_filter = MappedArray::new(skel.maps.follow_filters.as_fd(), follow::FILTER / 8);
+        let follow_filter = MappedArray::new(skel.maps.follow_filters.as_fd(), follow::FILTER_WORDS);
         let mapped = |error: std::io::Error| DriverError::map(&error);
         Ok(Self {
             slots: slots.map_err(mapped)?,
