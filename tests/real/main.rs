@@ -48,8 +48,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use needs::Need::{
-    Btf, Collector, Debian, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Plugin, Podman, Prometheus,
-    Root, Systemd,
+    Arm64, Btf, Collector, Debian, Docker, Emulator, Helm, Jaeger, JsonSchema, Kubernetes, Perf, Plugin, Podman,
+    Prometheus, Root, Systemd,
 };
 use needs::Test;
 
@@ -72,6 +72,7 @@ const TESTS: &[Test] = &[
     ("judged::intervals_are_under_the_right_spans", &[Root, Btf], judged::intervals_are_under_the_right_spans),
     ("kernels::this_one_agrees", &[Root, Btf], kernels::this_one_agrees),
     ("kernels::others_agree", &[Emulator], kernels::others_agree),
+    ("kernels::arm64_agrees", &[Emulator, Arm64], kernels::arm64_agrees),
     ("kernels::another_scheduler_is_told", &[Emulator], kernels::another_scheduler_is_told),
     ("kernels::hidden_containers_are_named", &[Emulator], kernels::hidden_containers_are_named),
     ("kernels::the_oldest_is_measured_by_text", &[Emulator], kernels::the_oldest_is_measured_by_text),

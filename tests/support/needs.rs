@@ -6,6 +6,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// Names the static arm64 binary that `make test` builds where it can.
+#[allow(dead_code, reason = "of one test binary")]
+pub(crate) const ARM64: &str = "SCHEDSCOPE_ARM64";
+
 /// What a test needs.
 #[allow(dead_code, reason = "each test binary has some of these needs")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub(crate) enum Need {
     JsonSchema,
     /// What boots other kernels.
     Emulator,
+    /// What boots arm64 kernels, and a static agent for them.
+    Arm64,
     /// perf.
     Perf,
     /// Docker's daemon with containerd and runc.
@@ -53,6 +59,12 @@ impl Need {
             Self::Plugin => (part("plugin").is_ok(), part("plugin").err().unwrap_or_default()),
             Self::JsonSchema => (has_json_schema(), "needs python3-jsonschema".to_owned()),
             Self::Emulator => (has_emulator(), "needs qemu-system-x86_64, cpio and a static /bin/busybox".to_owned()),
+            Self::Arm64 => (
+                runs("qemu-system-aarch64") && std::env::var_os(ARM64).is_some_and(|file| Path::new(&file).exists()),
+                format!(
+                    "needs qemu-system-aarch64 and a static binary named by {ARM64} (`make test` builds one with rustup)"
+                ),
+            ),
             Self::Perf => (runs("perf"), "needs perf".to_owned()),
             Self::Jaeger => (part("jaeger").is_ok(), part("jaeger").err().unwrap_or_default()),
             Self::Docker => (

@@ -12,9 +12,6 @@ use crate::support::folder;
 
 /// How long each verifies.
 const SECONDS: &str = "2";
-/// The static arm64 binary, where `make test-kernels` has built one.
-const ARM64: &str = "SCHEDSCOPE_ARM64";
-
 /// A kernel: Debian's suite and flavour, and what is added to its command line.
 pub(super) struct Kernel {
     pub(super) suite: &'static str,
@@ -31,7 +28,6 @@ pub(super) const fn kernel(suite: &'static str, flavour: &'static str, append: &
 /// What goes into the machines, made once.
 pub(super) struct Luggage {
     folder: TempDir,
-    arm64: Option<PathBuf>,
 }
 
 impl Luggage {
@@ -39,20 +35,14 @@ impl Luggage {
     pub(super) fn pack() -> Result<Self> {
         let folder = folder()?;
         strip("strip", Path::new(env!("CARGO_BIN_EXE_schedscope")), &folder.path().join("schedscope"))?;
-        let arm64 = std::env::var_os(ARM64).map(PathBuf::from);
-        if let Some(program) = &arm64 {
+        if let Some(program) = std::env::var_os(crate::needs::ARM64).map(PathBuf::from).filter(|file| file.exists()) {
             fs::create_dir(folder.path().join("arm64"))?;
-            strip("aarch64-linux-gnu-strip", program, &folder.path().join("arm64/schedscope"))?;
+            strip("aarch64-linux-gnu-strip", &program, &folder.path().join("arm64/schedscope"))?;
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real/kernels/chrt.c");
             let mut compiler = Command::new("aarch64-linux-gnu-gcc");
             run(compiler.args(["-static", "-O2", "-Wall", source, "-o"]).arg(folder.path().join("arm64/chrt")))?;
         }
-        Ok(Self { folder, arm64 })
-    }
-
-    /// Whether there is a program for that kernel's machine.
-    pub(super) fn suits(&self, kernel: &Kernel) -> bool {
-        !kernel.is_arm64() || self.arm64.is_some()
+        Ok(Self { folder })
     }
 
     fn files(&self, kernel: &Kernel) -> Result<Vec<PathBuf>> {
