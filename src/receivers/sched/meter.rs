@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::driver::{Driver, Load, Storage, ThrottleSource};
+use super::events::MeasuredEvents;
 use super::settings::{Backend, SchedSettings};
 use super::start;
 use super::totals::{Measured, Totals};
-use super::tracefs::MeasuredText;
 use crate::model::{BootNs, CgroupTotals, Losses, Wants};
 
 /// Memory that a [`Meter`] borrows.
@@ -61,16 +61,16 @@ pub struct Reading {
     pub idle_switches: Option<u64>,
     /// Tasks that were read.
     pub tasks: u32,
-    /// What of the text could not be used.
+    /// What of the events could not be used.
     pub losses: Losses,
 }
 
-/// What measures: the programs, loaded and attached, or the text. Dropping it ends it.
+/// What measures: the programs, loaded and attached, or single events. Dropping it ends it.
 pub struct Meter<'a>(Way<'a>);
 
 enum Way<'a> {
     Programs(Box<Programs<'a>>),
-    Text(MeasuredText),
+    Events(MeasuredEvents),
 }
 
 struct Programs<'a> {
@@ -90,13 +90,13 @@ pub fn cpu_hierarchy(root: &Path) -> Result<CpuHierarchy, String> {
 }
 
 impl<'a> Meter<'a> {
-    /// Begins with the text where the settings say so, else loads and attaches what metrics alone need.
+    /// Begins with events where the settings say so, else loads and attaches what metrics alone need.
     ///
     /// # Errors
     /// As the receiver's start: with the cause and the remedy.
     pub fn start(memory: &'a mut Memory, settings: &SchedSettings) -> Result<Self, String> {
         if settings.backend == Backend::Tracefs {
-            return MeasuredText::start(settings).map(|text| Self(Way::Text(text)));
+            return MeasuredEvents::start(settings).map(|events| Self(Way::Events(events)));
         }
         let hierarchy = Hierarchy::find(Path::new(&settings.root_path))
             .map_err(|error| format!("/proc cannot be read: {error}"))?;
@@ -123,7 +123,9 @@ impl<'a> Meter<'a> {
                 stolen: programs.driver.facts().stolen,
                 open_iterator: programs.driver.facts().task_iterator,
             },
-            Way::Text(_) => Offers { backend: "tracefs", throttle_source: "none", stolen: false, open_iterator: false },
+            Way::Events(events) => {
+                Offers { backend: events.backend(), throttle_source: "none", stolen: false, open_iterator: false }
+            }
         }
     }
 
@@ -134,7 +136,7 @@ impl<'a> Meter<'a> {
     pub fn read(&mut self) -> Result<Reading, String> {
         match &mut self.0 {
             Way::Programs(programs) => programs.read(),
-            Way::Text(text) => text.read(),
+            Way::Events(events) => events.read(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The `sched` receiver: the kernel's scheduler becomes [`SchedBatch`](crate::model::SchedBatch)es.
 //!
 //! `driver` is the edge to libbpf, `wire` and `assemble` are pure, `totals` and `cgroups` read what the kernel
-//! keeps, `reader` is the thread; `tracefs` is the way without BPF. Refuses to know: containers, OTLP.
+//! keeps, `reader` is the thread; `events` is the way where those programs cannot be had. Refuses to know: containers, OTLP.
 
 mod assemble;
 mod cgroups;
@@ -9,6 +9,7 @@ mod chosen;
 mod clock;
 mod contexts;
 mod driver;
+mod events;
 mod ext;
 mod keeping;
 mod limits;
@@ -18,16 +19,15 @@ mod reader;
 mod settings;
 mod start;
 mod totals;
-mod tracefs;
 mod unseen;
 mod view;
 mod wire;
 
+pub use events::{Recorded, record};
 pub(crate) use ext::look as ext_scheduler;
 pub use meter::{CgroupReading, CpuHierarchy, Memory, Meter, Offers, Reading, cpu_hierarchy};
 pub use settings::{Backend, SchedSettings, Select, Selection};
 pub use start::SchedReceiver;
-pub use tracefs::{Recorded, record};
 
 use crate::pipeline::{ReceiverFactory, Settings, Signal};
 

@@ -17,12 +17,12 @@ use super::chosen::Chosen;
 use super::clock;
 use super::contexts::Upkeep;
 use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings as KernelSettings};
+use super::events::EventBackend;
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::reader::{Pace, Reader, slot_key};
 use super::settings::{Backend, SchedSettings, Selection};
 use super::totals::Measured;
-use super::tracefs::Tracefs;
 use super::view::{Standpoint, View};
 use crate::history::History;
 use crate::host::FIRST_PID_NAMESPACE;
@@ -85,7 +85,7 @@ impl Receiver for SchedReceiver {
 /// A started backend.
 enum Running<'a> {
     Kernel(Box<(Driver<'a>, Reader)>),
-    Text(Box<Tracefs>),
+    Events(Box<EventBackend>),
 }
 
 impl Running<'_> {
@@ -95,7 +95,7 @@ impl Running<'_> {
                 let (driver, reader) = *kernel;
                 reader.run(&driver, stop).map_err(|error| error.to_string())
             }
-            Self::Text(text) => text.run(stop),
+            Self::Events(events) => events.run(stop),
         }
     }
 }
@@ -112,7 +112,7 @@ fn choose<'a>(
         if history.is_wanted() {
             tracing::warn!("sched: the tracefs backend keeps no history; `sched_enrich` passes spans on as they are");
         }
-        Tracefs::start(settings, outlet, telemetry).map(|it| Running::Text(Box::new(it)))
+        EventBackend::start(settings, outlet, telemetry).map(|it| Running::Events(Box::new(it)))
     };
     if settings.backend == Backend::Tracefs {
         return text(outlet, telemetry);

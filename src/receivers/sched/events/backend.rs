@@ -1,4 +1,4 @@
-//! The thread that turns the text into batches, as the ring's reader does with the kernel's records.
+//! The thread that turns events into batches, as the ring's reader does with the kernel's records.
 
 use std::fs;
 use std::path::Path;
@@ -8,21 +8,27 @@ use std::sync::atomic::AtomicBool;
 use super::super::clock;
 use super::super::settings::SchedSettings;
 use super::identity::Identities;
-use super::instance::Instance;
 use super::select::Selector;
+use super::source::{Source, Taker};
 use crate::model::{LossReason, Losses, SchedBatch};
 use crate::pipeline::{Data, Outlet};
-use crate::record::{Chunk, Facts, Feed, FeedSettings, Input, Unowned};
+use crate::record::{Chunk, Facts, Feed, FeedSettings, Unowned};
 use crate::telemetry::Telemetry;
 
-/// A started instance and what reads it.
-pub(in crate::receivers::sched) struct Tracefs {
-    instance: Instance,
+/// A started source and what becomes of its events.
+pub(in crate::receivers::sched) struct EventBackend {
+    source: Source,
+    work: Work,
+}
+
+struct Work {
     identities: Identities,
     feed: Feed,
     selector: Selector,
     outlet: Outlet,
     telemetry: Telemetry,
+    /// Of the portion that is being read.
+    batches: Vec<SchedBatch>,
     /// Losses that no batch has told yet.
     unsent: Losses,
     wants_cycles: bool,
@@ -31,83 +37,93 @@ pub(in crate::receivers::sched) struct Tracefs {
 }
 
 /// What this host is, as a recording tells it too.
-pub(in crate::receivers::sched) fn host_facts() -> Facts {
+pub(super) fn host_facts(backend: &str) -> Facts {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     Facts {
         boot_id: boot_id.trim().to_owned(),
         kernel_release: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),
+        cpus: cpus(),
         wall_minus_boot_ns: Some(clock::wall_offset().wall_minus_boot_ns),
-        backend: "tracefs".to_owned(),
+        backend: backend.to_owned(),
         schedscope_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 
-/// The ring that each CPU gets, KiB.
-pub(in crate::receivers::sched) fn ring_kb(settings: &SchedSettings, cpus: u32) -> u32 {
-    settings.ring_bytes / 1024 / cpus.max(1)
+/// CPUs that are online.
+pub(super) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32)
 }
 
-impl Tracefs {
+impl EventBackend {
     /// Starts tracing.
     pub(in crate::receivers::sched) fn start(
         settings: &SchedSettings,
         outlet: Outlet,
         telemetry: Telemetry,
     ) -> Result<Self, String> {
-        let facts = host_facts();
         let identities = Identities::new(Path::new(&settings.root_path))?;
-        let instance = Instance::start(ring_kb(settings, facts.cpus))?;
+        let source = Source::start(settings, cpus(), 1)?;
+        let facts = host_facts(source.name());
         let mut feed = Feed::new(FeedSettings {
-            name: "tracefs".to_owned(),
-            backend: "tracefs",
+            name: source.name().to_owned(),
+            backend: source.name(),
             unowned: Unowned::Host,
             wall_minus_boot_ns: None,
             collection_interval_ns: settings.collection_interval.as_ns(),
             starvation_ns: settings.starvation.as_ns(),
         });
         tracing::info!(
-            "sched: tracefs backend, {} CPUs, throttled time from none, cgroups by /proc; waiting includes throttled time, and threads gone before they were looked at count for the host",
+            "sched: {} backend, {} CPUs, throttled time from none, cgroups by /proc; waiting includes throttled time, and threads gone before they were looked at count for the host",
+            source.name(),
             facts.cpus
         );
         let _ = feed.take(Chunk::Facts(facts));
-        let wants_cycles = outlet.wants().cycles;
-        let selector = Selector::new(settings.select.resolve());
-        let left_out = settings.exclude.own.unwrap_or(true).then(std::process::id);
-        let unsent = Losses::default();
-        Ok(Self { instance, identities, feed, selector, outlet, telemetry, unsent, wants_cycles, left_out })
+        let work = Work {
+            identities,
+            feed,
+            selector: Selector::new(settings.select.resolve()),
+            wants_cycles: outlet.wants().cycles,
+            outlet,
+            telemetry,
+            batches: Vec::new(),
+            unsent: Losses::default(),
+            left_out: settings.exclude.own.unwrap_or(true).then(std::process::id),
+        };
+        Ok(Self { source, work })
     }
 
     /// Works until `stop`, then tells everything once more.
     pub(in crate::receivers::sched) fn run(mut self, stop: &Arc<AtomicBool>) -> Result<(), String> {
-        let pipe = self.instance.pipe(Arc::clone(stop)).map_err(|error| format!("trace_pipe: {error}"))?;
-        let mut input = Input::open(Box::new(pipe)).map_err(|error| format!("trace_pipe: {error}"))?;
-        loop {
-            let mut batches = Vec::new();
-            let (identities, feed) = (&mut self.identities, &mut self.feed);
-            let more = input.next(&mut |chunk| {
-                if let Chunk::Record(record) = &chunk {
-                    identities.before(record, &mut |told| batches.extend(feed.take(told)));
-                }
-                batches.extend(feed.take(chunk));
-            });
-            let collected = batches.iter().find_map(|batch: &SchedBatch| batch.collection.as_ref().map(|it| it.at));
-            if let Some(at) = collected {
-                let (identities, feed) = (&mut self.identities, &mut self.feed);
-                // what this tells belongs to the time after the collection
-                identities.look_again(at, &mut |told| batches.extend(feed.take(told)));
-            }
-            for batch in batches {
-                self.send(batch);
-            }
-            if !more {
-                let last = self.feed.finish();
-                self.send(last);
-                return Ok(());
-            }
+        self.source.reader(stop)?.read(&mut self.work)?;
+        let last = self.work.feed.finish();
+        self.work.send(last);
+        Ok(())
+    }
+}
+
+impl Taker for Work {
+    fn take(&mut self, chunk: Chunk) {
+        let Self { identities, feed, batches, .. } = self;
+        if let Chunk::Record(record) = &chunk {
+            identities.before(record, &mut |told| batches.extend(feed.take(told)));
         }
+        batches.extend(feed.take(chunk));
     }
 
+    fn portion(&mut self) -> Result<(), String> {
+        let Self { identities, feed, batches, .. } = self;
+        if let Some(at) = batches.iter().find_map(|batch| batch.collection.as_ref().map(|it| it.at)) {
+            // what this tells belongs to the time after the collection
+            identities.look_again(at, &mut |told| batches.extend(feed.take(told)));
+        }
+        for batch in std::mem::take(&mut self.batches) {
+            self.send(batch);
+        }
+        Ok(())
+    }
+}
+
+impl Work {
     fn send(&mut self, mut batch: SchedBatch) {
         batch.offset = clock::wall_offset();
         if self.wants_cycles {

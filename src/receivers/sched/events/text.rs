@@ -1,4 +1,5 @@
-//! A trace instance of our own: made, set up, read, removed.
+//! The text of tracefs, by a trace instance of our own: made, set up, read, removed. Nobody else's tracing is touched,
+//! and one that a killed agent left behind is removed by the next.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
