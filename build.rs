@@ -1,4 +1,4 @@
-//! Compiles `bpf/` into a skeleton that the binary embeds. Nothing is rebuilt while `bpf/` is unchanged.
+//! Compiles `bpf/` into skeletons that the binary embeds. Nothing is rebuilt while `bpf/` is unchanged.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     if Path::new("examples/traced_service/main.rs").exists() {
         println!("cargo:rustc-link-arg-examples=-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
     }
-    match skeleton() {
+    match skeletons() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             for line in message.lines() {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn skeleton() -> Result<(), String> {
+fn skeletons() -> Result<(), String> {
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     if Command::new(&clang).arg("--version").output().is_err() {
         return Err(format!(
@@ -39,11 +39,13 @@ fn skeleton() -> Result<(), String> {
         Ok("aarch64") => "-D__TARGET_ARCH_arm64",
         other => return Err(format!("no BPF target is known for {other:?}; x86_64 and aarch64 are")),
     };
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sched.skel.rs");
-    SkeletonBuilder::new()
-        .source("bpf/sched.bpf.c")
-        .clang(&clang)
-        .clang_args(["-Wall", "-Werror", "-Ibpf", define].map(OsStr::new))
-        .build_and_generate(&out)
-        .map_err(|error| format!("{error:#}"))
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    ["sched", "events"].into_iter().try_for_each(|name| {
+        SkeletonBuilder::new()
+            .source(format!("bpf/{name}.bpf.c"))
+            .clang(&clang)
+            .clang_args(["-Wall", "-Werror", "-Ibpf", define].map(OsStr::new))
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .map_err(|error| format!("{error:#}"))
+    })
 }

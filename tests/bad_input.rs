@@ -34,7 +34,7 @@ const TESTS: &[Test] = &[
     ("user_is_nobody", &[Root], user_is_nobody),
     ("two_capabilities_suffice", &[Root, Btf], two_capabilities_suffice),
     ("kernel_has_no_btf", &[Root, Btf], kernel_has_no_btf),
-    ("text_takes_the_place_of_bpf", &[Root, Btf], text_takes_the_place_of_bpf),
+    ("single_events_take_the_place_of_totals", &[Root, Btf], single_events_take_the_place_of_totals),
     ("tracefs_is_not_mounted", &[Root, Btf], tracefs_is_not_mounted),
     ("disk_is_full", &[Root], full_disk::refuses_and_recovers),
     ("endpoint_is_down", &[Root, Btf], endpoint_is_down),
@@ -204,13 +204,14 @@ fn kernel_has_no_btf() -> Result<()> {
     run(Path::new(BINARY), &wrapper, &["--config", &path])?.is(1, &["sched", "BTF", "mount -t tracefs"])
 }
 
-/// Without BTF the text of tracefs takes the place of BPF, and the log says what that cannot tell.
-fn text_takes_the_place_of_bpf() -> Result<()> {
+/// Without BTF the classic tracepoints take the place of the totals, and the log says what they cannot tell.
+fn single_events_take_the_place_of_totals() -> Result<()> {
     let (_folder, path) = file(GOOD.as_bytes())?;
     let hidden = "mount --make-rprivate / && mount -t tmpfs none /sys/kernel/btf && \
         { [ -d /sys/kernel/tracing/instances ] || mount -t tracefs none /sys/kernel/tracing; } && exec \"$0\" \"$@\"";
     let wrapper = ["unshare", "-m", "sh", "-c", hidden];
-    run_until_said(&wrapper, BINARY, &path, &["tracefs backend", "no BPF on this host"])?.is(0, &["stopped"])
+    run_until_said(&wrapper, BINARY, &path, &["tracepoint backend", "no totals by BPF on this host"])?
+        .is(0, &["stopped"])
 }
 
 fn tracefs_is_not_mounted() -> Result<()> {

@@ -22,6 +22,13 @@ pub(super) struct Capabilities {
     pub dac_read_search: bool,
 }
 
+impl Capabilities {
+    /// BPF programs can be loaded and attached.
+    pub(super) fn suffice(self) -> bool {
+        self.sys_admin || (self.bpf && self.perfmon)
+    }
+}
+
 /// What was seen. `None` and `Err` are "not there" and "could not be looked at", which are not the same.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
@@ -46,6 +53,8 @@ pub(super) struct Seen {
     pub runtimes: Vec<(&'static str, Option<Result<String, String>>)>,
     /// The programs loaded.
     pub programs: Result<Offers, String>,
+    /// Where they do not: the backend of single events that takes their place.
+    pub events: Option<&'static str>,
 }
 
 /// Looks.
@@ -80,6 +89,7 @@ pub(super) fn look(settings: &SchedSettings) -> Seen {
         sched_ext: ext_scheduler(),
         runtimes: look::runtimes(),
         programs: Err("not tried".to_owned()),
+        events: None,
     }
 }
 

@@ -19,11 +19,6 @@ pub(super) fn judge(seen: &Seen) -> Vec<Finding> {
     findings
 }
 
-/// The tracefs backend can take the place of BPF: it needs root and a mount.
-fn has_text(seen: &Seen) -> bool {
-    seen.tracefs.is_some() && seen.capabilities.sys_admin && seen.lockdown.as_deref().is_none_or(|word| word == "none")
-}
-
 fn btf(seen: &Seen) -> Finding {
     let path = seen.btf_path.display();
     match &seen.btf {
@@ -31,14 +26,18 @@ fn btf(seen: &Seen) -> Finding {
         Err(why) => {
             let remedy = "a kernel with CONFIG_DEBUG_INFO_BTF has it (in a container: mount the host's /sys/kernel/btf); or name a BTF file in receivers::sched::btf";
             let found = format!("{path}: {why}");
-            if has_text(seen) { Finding::less("BTF", found, remedy) } else { Finding::missing("BTF", found, remedy) }
+            if seen.events.is_some() {
+                Finding::less("BTF", found, remedy)
+            } else {
+                Finding::missing("BTF", found, remedy)
+            }
         }
     }
 }
 
 fn capabilities(seen: &Seen) -> Finding {
     let has = seen.capabilities;
-    if has.sys_admin || (has.bpf && has.perfmon) {
+    if has.suffice() {
         let which = if has.bpf && has.perfmon { "CAP_BPF, CAP_PERFMON" } else { "CAP_SYS_ADMIN" };
         return Finding::ok("capabilities", which);
     }
@@ -65,8 +64,8 @@ fn lockdown(seen: &Seen) -> Finding {
 
 fn programs(seen: &Seen) -> Finding {
     match &seen.programs {
-        Ok(offers) if offers.backend == "tracefs" => {
-            Finding::ok("programs", "not loaded, as the config says; backend tracefs")
+        Ok(offers) if offers.is_by_events() => {
+            Finding::ok("programs", format!("single events, as the config says; backend {}", offers.backend))
         }
         Ok(offers) => Finding::ok("programs", format!("loaded and attached; backend {}", offers.backend)),
         Err(why) => {
@@ -75,8 +74,8 @@ fn programs(seen: &Seen) -> Finding {
             } else {
                 "see what is missing above; where nothing is, this kernel refuses the programs: report it with this text"
             };
-            if has_text(seen) {
-                let found = format!("{why}; the tracefs backend is used: without throttled and stolen time");
+            if let Some(backend) = seen.events {
+                let found = format!("{why}; the {backend} backend is used: without throttled and stolen time");
                 return Finding::less("programs", found, remedy);
             }
             Finding::missing("programs", why.as_str(), remedy)
@@ -87,8 +86,8 @@ fn programs(seen: &Seen) -> Finding {
 /// What follows from what loaded.
 fn offers(seen: &Seen) -> Vec<Finding> {
     let Ok(offers) = &seen.programs else { return Vec::new() };
-    if offers.backend == "tracefs" {
-        return vec![by_text()];
+    if offers.is_by_events() {
+        return vec![by_events()];
     }
     let throttle = match offers.throttle_source {
         "kernel" => Finding::ok("throttled time", "from the kernel's own clock (source kernel)"),
@@ -120,12 +119,12 @@ fn offers(seen: &Seen) -> Vec<Finding> {
     vec![throttle, totals, stolen]
 }
 
-/// What the text of tracefs does not tell.
-fn by_text() -> Finding {
+/// What single events do not tell.
+fn by_events() -> Finding {
     Finding::less(
         "totals",
-        "from the text of tracefs: throttled time is inside waiting (source none), threads that are gone before they were looked at count for the host, moves are seen at the next collection",
-        "backend: auto, where BPF can be loaded",
+        "from single events: throttled time is inside waiting (source none), threads that are gone before they were looked at count for the host, moves are seen at the next collection",
+        "backend: auto, where the programs that keep totals can be loaded",
     )
 }
 
@@ -281,6 +280,7 @@ mod tests {
             sched_ext: None,
             runtimes: vec![("docker", None), ("podman", Some(Ok("4.3.1".into())))],
             programs: Ok(Offers { backend: "tp_btf", throttle_source: "kernel", stolen: true, open_iterator: true }),
+            events: None,
         }
     }
 
@@ -315,15 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn text_takes_the_place_of_bpf() {
+    fn single_events_take_the_place_of_totals() {
         let mut seen = good();
         seen.programs = Err("this kernel has no BPF task storage".into());
         assert_eq!(grade(&seen, "programs").0, Grade::Missing);
-        seen.capabilities.sys_admin = true;
+        seen.events = Some("tracepoint");
         assert_eq!(grade(&seen, "programs").0, Grade::Less);
+        assert!(grade(&seen, "programs").1.contains("tracepoint backend is used"));
         let asked = Offers { backend: "tracefs", throttle_source: "none", stolen: false, open_iterator: false };
         assert!(grade(&Seen { programs: Ok(asked), ..seen.clone() }, "totals").1.contains("source none"));
-        seen.tracefs = None;
+        (seen.tracefs, seen.events) = (None, None);
         assert_eq!(grade(&seen, "programs").0, Grade::Missing);
         assert!(grade(&seen, "tracefs").1.contains("mount -t tracefs"));
     }

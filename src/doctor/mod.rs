@@ -38,6 +38,14 @@ pub fn examine(settings: &SchedSettings) -> Report {
     let mut seen = host::look(settings);
     let mut memory = Memory::default();
     seen.programs = Meter::start(&mut memory, settings).map(|meter| meter.offers());
+    if seen.programs.is_err() && settings.backend == Backend::Auto && seen.capabilities.suffice() {
+        // as the agent does
+        let offers = [Backend::Tracepoint, Backend::Tracefs].into_iter().find_map(|backend| {
+            let settings = SchedSettings { backend, ..settings.clone() };
+            Meter::start(&mut Memory::default(), &settings).ok().map(|meter| meter.offers())
+        });
+        seen.events = offers.map(|offers| offers.backend);
+    }
     Report { findings: judge::judge(&seen), rows: Vec::new() }
 }
 
@@ -48,9 +56,12 @@ pub fn examine_and_verify(settings: &SchedSettings, seconds: u32) -> Report {
     let measured = match programs {
         Some(Grade::Ok) => verify::verify(settings, seconds),
         // what the agent does here too
-        Some(Grade::Less) => verify::verify(&SchedSettings { backend: Backend::Tracefs, ..settings.clone() }, seconds),
+        Some(Grade::Less) => {
+            let by = |backend| verify::verify(&SchedSettings { backend, ..settings.clone() }, seconds);
+            by(Backend::Tracepoint).or_else(|_| by(Backend::Tracefs))
+        }
         _ => {
-            let why = "neither the kernel's counters nor its text can be read here";
+            let why = "neither the kernel's counters nor its events can be read here";
             Ok(vec![Row::not_compared("this host", "every number", why)])
         }
     };

@@ -55,7 +55,7 @@ impl Wants {
 /// What this host's measurement can and cannot tell; the same for every batch of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostFacts {
-    /// The backend in use: `tp_btf`, `raw_tp`, `tracepoint`, `tracefs`, `replay`.
+    /// The backend in use: `tp_btf`, `tracepoint`, `tracefs`, `replay`.
     pub backend: &'static str,
     /// How throttled time was told apart: `kernel`, `hook`, `none`.
     pub throttle_source: &'static str,

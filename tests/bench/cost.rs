@@ -15,12 +15,14 @@ use std::process::Command;
 use statistics::{Estimate, bootstrap, median};
 use variant::Variant;
 
-const VARIANTS: [Variant; 7] = [
+const VARIANTS: [Variant; 9] = [
     Variant::Nothing,
     Variant::Empty,
     Variant::MetricsOnly,
     Variant::MetricsAndSpans,
     Variant::Everything,
+    Variant::Tracepoint,
+    Variant::Tracefs,
     Variant::Bpftrace,
     Variant::PerfRecord,
 ];

@@ -38,6 +38,8 @@ pub(crate) enum Variant {
     MetricsOnly,
     MetricsAndSpans,
     Everything,
+    Tracepoint,
+    Tracefs,
     Bpftrace,
     PerfRecord,
 }
@@ -54,6 +56,8 @@ impl Variant {
             Self::MetricsOnly => "schedscope, metrics only",
             Self::MetricsAndSpans => "schedscope, metrics + spans",
             Self::Everything => "schedscope, every cycle",
+            Self::Tracepoint => "schedscope, metrics + spans, by classic tracepoints",
+            Self::Tracefs => "schedscope, metrics + spans, by the text of tracefs",
             Self::Bpftrace => "bpftrace runqlat one-liner",
             Self::PerfRecord => "perf sched record",
         }
@@ -67,6 +71,8 @@ impl Variant {
             Self::MetricsOnly => agent(folder, "metrics", METRICS_ONLY),
             Self::MetricsAndSpans => agent(folder, "spans", &spans("{}")),
             Self::Everything => agent(folder, "everything", &spans("{select: {preset: everything}}")),
+            Self::Tracepoint => agent(folder, "tracepoint", &spans("{backend: tracepoint}")),
+            Self::Tracefs => agent(folder, "tracefs", &spans("{backend: tracefs}")),
             Self::Bpftrace => {
                 child(Command::new("bpftrace").args(["-e", RUNQLAT]), "Attaching", Duration::from_secs(3))
             }

@@ -113,7 +113,7 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
         of_group(&window, group, offers, &mut rows);
     }
     // from text the host's own cgroups are known only as far as their tasks switched since we look
-    if !is_text(offers) {
+    if !offers.is_by_events() {
         others(&window, groups, &mut rows);
     }
     let lost = |(reason, count): (LossReason, u64)| {
@@ -122,7 +122,7 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
     };
     let lost: Vec<String> = after.reading.losses.iter().filter_map(lost).collect();
     if !lost.is_empty() {
-        rows.push(Row::not_compared("host", "what the text did not hold", lost.join(", ")));
+        rows.push(Row::not_compared("host", "what the events did not hold", lost.join(", ")));
     }
     let what = "all switches, the idle tasks' included (/proc/stat ctxt)";
     let ours = after.all_switches().zip(before.all_switches());
@@ -135,13 +135,9 @@ pub(super) fn compare(before: &Moment, after: &Moment, groups: &[Group], offers:
             Row::compared("host", what, "switches", (after - before, middle(last) - middle(first)), bound)
         }
         (None, _) => Row::not_compared("host", what, "/proc/stat has no ctxt"),
-        (_, None) => Row::not_compared("host", what, "the idle tasks' are not counted from text"),
+        (_, None) => Row::not_compared("host", what, "the idle tasks' are not counted from single events"),
     });
     rows
-}
-
-fn is_text(offers: Offers) -> bool {
-    offers.backend == "tracefs"
 }
 
 fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<Row>) {
@@ -150,21 +146,22 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
         return rows.push(Row::not_compared(whose, "all of it", why.as_str()));
     }
     let paths = group.own_paths();
-    let is_text = is_text(offers);
-    let time = |bound: Bound| if is_text { bound.of_text() } else { bound };
+    let by_events = offers.is_by_events();
+    let count = window.tasks(group, |tasks| tasks.voluntary) + window.tasks(group, |tasks| tasks.involuntary);
+    let time = |bound: Bound| if by_events { bound.of_events(count, window.length()) } else { bound };
     match group.part.kind {
-        Kind::Short if is_text => {
+        Kind::Short if by_events => {
             let why = "threads that are gone before they were looked at count for the host";
             return rows.push(Row::not_compared(whose, RUNNING, why));
         }
         Kind::Short => return running(window, whose, &paths, (row::RUNNING_OF_SHORT, false), rows),
-        _ => running(window, whose, &paths, (time(row::RUNNING), is_text), rows),
+        _ => running(window, whose, &paths, (time(row::RUNNING), by_events), rows),
     }
     let sum = |of: &dyn Fn(&str) -> f64| paths.iter().map(|path| of(path)).sum::<f64>();
     let waiting = sum(&|path| window.times(path, &[SchedState::Waiting, SchedState::Throttled]));
     let delay = window.tasks(group, |tasks| tasks.delay_ns) / 1e9;
     rows.push(Row::compared(whose, "waiting + throttled (schedstat)", "s", (waiting, delay), time(row::WAITING)));
-    switches(window, group, is_text, rows);
+    switches(window, group, by_events, rows);
     let lived = sum(&|path| window.times(path, &SchedState::ALL));
     let length = window.length() * window.after.tasks(group).tasks as f64;
     rows.push(Row::compared(whose, "all states together (time passed)", "s", (lived, length), row::LIFETIME));
@@ -178,23 +175,23 @@ fn of_group(window: &Window<'_>, group: &Group, offers: Offers, rows: &mut Vec<R
     }
 }
 
-/// The tasks' counts; from text only both together, since that does not always tell them apart.
-fn switches(window: &Window<'_>, group: &Group, is_text: bool, rows: &mut Vec<Row>) {
+/// The tasks' counts; from single events only both together, since that does not always tell them apart.
+fn switches(window: &Window<'_>, group: &Group, by_events: bool, rows: &mut Vec<Row>) {
     let ours = |of: fn(&CgroupTotals) -> u64| group.own_paths().iter().map(|path| window.count(path, of)).sum::<f64>();
     let voluntary = (ours(|totals| totals.voluntary), window.tasks(group, |tasks| tasks.voluntary));
     let involuntary = (ours(|totals| totals.involuntary), window.tasks(group, |tasks| tasks.involuntary));
     let whose = group.part.whose;
-    if is_text {
+    if by_events {
         let both = (voluntary.0 + involuntary.0, voluntary.1 + involuntary.1);
         let what = "voluntary and involuntary together (status)";
-        return rows.push(Row::compared(whose, what, "switches", both, row::TASK_SWITCHES.of_text_switches()));
+        return rows.push(Row::compared(whose, what, "switches", both, row::TASK_SWITCHES.of_events_switches()));
     }
     rows.push(Row::compared(whose, "voluntary (status)", "switches", voluntary, row::TASK_SWITCHES));
     rows.push(Row::compared(whose, "involuntary (status)", "switches", involuntary, row::TASK_SWITCHES));
 }
 
 /// Of each cgroup, and of both together where a task moves between them.
-fn running(window: &Window<'_>, whose: &str, paths: &[&str], (bound, is_text): (Bound, bool), rows: &mut Vec<Row>) {
+fn running(window: &Window<'_>, whose: &str, paths: &[&str], (bound, by_events): (Bound, bool), rows: &mut Vec<Row>) {
     let pairs: Option<Vec<(f64, f64)>> = paths
         .iter()
         .map(|path| {
@@ -210,8 +207,8 @@ fn running(window: &Window<'_>, whose: &str, paths: &[&str], (bound, is_text): (
     if pairs.len() > 1 {
         for pair in pairs {
             let what = "running, in one of both cgroups";
-            if is_text {
-                rows.push(Row::not_compared(whose, what, "from text a move is seen at the next look"));
+            if by_events {
+                rows.push(Row::not_compared(whose, what, "from single events a move is seen at the next look"));
                 continue;
             }
             rows.push(Row::compared(whose, what, "s", pair, row::RUNNING_OF_MOVED));

@@ -62,15 +62,22 @@ pub(super) const TASK_SWITCHES: Bound = Bound { share: 0.0, floor: 0.0 };
 /// Beside what the host did while all was read: a switch in each CPU, and what a hypervisor hides of its own task.
 pub(super) const ALL_SWITCHES: Bound = Bound { share: 0.001, floor: 40.0 };
 
+/// How much later a tracepoint may tell a switch, on an emulated CPU.
+const STAMP_LATE_S: f64 = 50e-6;
+/// And what all of a load's switches may come to, of the time that passed.
+const STAMPS_LATE_MOST: f64 = 0.1;
+
 impl Bound {
-    /// From text: our stamps are those of the tracepoint, which come later than the run queue's clock, most of all on a
-    /// CPU that was idle, and the ring may have had no room.
-    pub(super) fn of_text(self) -> Self {
-        Self { share: self.share.max(0.05), floor: self.floor.max(0.05) }
+    /// From single events: our stamps are those of the tracepoint, which come later than the run queue's clock, most of
+    /// all on a CPU that was idle or that its host had taken away; and the ring may have had no room. So many switches
+    /// in so many seconds.
+    pub(super) fn of_events(self, switches: f64, seconds: f64) -> Self {
+        let late = (switches * STAMP_LATE_S).min(seconds * STAMPS_LATE_MOST);
+        Self { share: self.share.max(0.05), floor: self.floor.max(0.05) + late }
     }
 
-    /// Switches from text: some come to no tracepoint on virtual machines.
-    pub(super) fn of_text_switches(self) -> Self {
+    /// Switches from single events: some come to no tracepoint on virtual machines.
+    pub(super) fn of_events_switches(self) -> Self {
         Self { share: self.share.max(0.01), floor: self.floor.max(2.0) }
     }
 }

@@ -20,7 +20,7 @@ pub struct Memory(Storage);
 /// What this kernel offers, as its BTF tells and as what was loaded shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers {
-    /// By what is measured: `tp_btf`, `tracefs`.
+    /// By what is measured: `tp_btf`, `tracepoint`, `tracefs`.
     pub backend: &'static str,
     /// How throttled time is told from waiting: `kernel`, `hook`, `none`.
     pub throttle_source: &'static str,
@@ -28,6 +28,13 @@ pub struct Offers {
     pub stolen: bool,
     /// Totals come from the open-coded task iterator, which sees every task from any pid namespace.
     pub open_iterator: bool,
+}
+
+impl Offers {
+    /// Measured from single events, without the kernel's own counters.
+    pub fn is_by_events(&self) -> bool {
+        self.backend != "tp_btf"
+    }
 }
 
 /// Where the cgroups are that totals are kept for.
@@ -95,7 +102,7 @@ impl<'a> Meter<'a> {
     /// # Errors
     /// As the receiver's start: with the cause and the remedy.
     pub fn start(memory: &'a mut Memory, settings: &SchedSettings) -> Result<Self, String> {
-        if settings.backend == Backend::Tracefs {
+        if matches!(settings.backend, Backend::Tracepoint | Backend::Tracefs) {
             return MeasuredEvents::start(settings).map(|events| Self(Way::Events(events)));
         }
         let hierarchy = Hierarchy::find(Path::new(&settings.root_path))

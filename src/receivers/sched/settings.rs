@@ -15,13 +15,11 @@ pub enum Backend {
     /// The first of the others that loads.
     #[default]
     Auto,
-    /// BPF on BTF tracepoints.
+    /// BPF on BTF tracepoints; totals are kept in the kernel.
     TpBtf,
-    /// BPF on raw tracepoints.
-    RawTp,
-    /// BPF on classic static tracepoints; needs no BTF.
+    /// Single events by BPF on classic static tracepoints; needs no BTF.
     Tracepoint,
-    /// Text of tracefs, no BPF at all.
+    /// Single events by the text of tracefs, no BPF at all.
     Tracefs,
 }
 
@@ -272,9 +270,6 @@ impl Section for SchedSettings {
 impl SchedSettings {
     /// Keys that are settled but whose code is still to come: an error says so, nothing is ignored.
     fn validate_unbuilt(&self, at: &mut Checker<'_>) {
-        if matches!(self.backend, Backend::RawTp | Backend::Tracepoint) {
-            at.problem("backend", "only `auto`, `tp_btf` and `tracefs` are built so far");
-        }
         if self.on_error != OnError::Fail {
             at.problem("on_error", "only `fail` is built so far");
         }

@@ -108,22 +108,24 @@ fn choose<'a>(
     telemetry: Telemetry,
     history: &History,
 ) -> Result<Running<'a>, String> {
-    let text = |outlet, telemetry| {
+    let events = |outlet, telemetry| {
         if history.is_wanted() {
-            tracing::warn!("sched: the tracefs backend keeps no history; `sched_enrich` passes spans on as they are");
+            tracing::warn!(
+                "sched: a backend of single events keeps no history; `sched_enrich` passes spans on as they are"
+            );
         }
         EventBackend::start(settings, outlet, telemetry).map(|it| Running::Events(Box::new(it)))
     };
-    if settings.backend == Backend::Tracefs {
-        return text(outlet, telemetry);
+    if matches!(settings.backend, Backend::Tracepoint | Backend::Tracefs) {
+        return events(outlet, telemetry);
     }
     let kernel = begin(storage, settings, outlet.clone(), telemetry.clone(), history);
     match kernel {
         Ok(started) => Ok(Running::Kernel(Box::new(started))),
         // a right that is missing is to be given, not to be got round
-        Err(error) if settings.backend == Backend::Auto && error.kernel_lacks() => text(outlet, telemetry)
-            .inspect(|_| tracing::warn!("sched: no BPF on this host ({error}); the tracefs backend tells less"))
-            .map_err(|other| format!("{error}; and the tracefs backend: {other}")),
+        Err(error) if settings.backend == Backend::Auto && error.kernel_lacks() => events(outlet, telemetry)
+            .inspect(|_| tracing::warn!("sched: no totals by BPF on this host ({error}); single events tell less"))
+            .map_err(|other| format!("{error}; and by single events: {other}")),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -42,7 +42,9 @@ pub(super) fn row(seen: &Seen) -> String {
         let found = findings.iter().find(|finding| finding["about"] == about);
         found.and_then(|found| found["found"].as_str()).unwrap_or("n/a").to_owned()
     };
-    let backend = if found("programs").contains("tracefs") { "tracefs" } else { "tp_btf" };
+    let programs = found("programs");
+    let backend = ["tracefs", "tracepoint"].into_iter().find(|name| programs.contains(&format!("{name} backend")));
+    let backend = backend.unwrap_or("tp_btf");
     let source = found("throttled time");
     let source = source.rsplit_once("(source ").map_or("none", |(_, word)| word.trim_end_matches(')'));
     let cells = COLUMNS.map(|(_, begins)| worst(&seen.report, begins)).join(" | ");

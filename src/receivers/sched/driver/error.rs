@@ -60,6 +60,15 @@ impl DriverError {
         }
     }
 
+    pub(super) fn ring_sleeps() -> Self {
+        Self {
+            kernel_lacks: true,
+            message: "this PREEMPT_RT kernel would sleep on the lock of its BPF ring inside the scheduler; \
+                Linux 6.12 and later, and stable kernels since then, do not"
+                .to_owned(),
+        }
+    }
+
     pub(super) fn load(error: &libbpf_rs::Error) -> Self {
         let mut message = format!("the BPF programs could not be loaded: {error:#}");
         let missing = missing_capabilities();

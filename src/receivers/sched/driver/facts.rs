@@ -1,8 +1,8 @@
 //! What this kernel offers, as facts; what follows from them is decided in one place, never by version.
 
 use libbpf_rs::ReferencesType;
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Composite, Func, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::{Btf, BtfType};
 
 /// Facts from the kernel's BTF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,11 +23,28 @@ pub(crate) struct KernelFacts {
     pub task_storage: bool,
     /// `sched_info` is there.
     pub sched_info: bool,
+    /// Who finds the ring taken on another CPU sleeps, in the middle of the scheduler: PREEMPT_RT before the ring got a
+    /// raw lock (Linux 6.12, and stable kernels since). Such a wait hangs the machine.
+    pub ring_sleeps: bool,
+}
+
+/// A kernel with PREEMPT_RT says so in its version, also where no /sys is seen.
+pub(super) fn is_realtime() -> bool {
+    let uname = rustix::system::uname();
+    let version = uname.version().to_string_lossy();
+    version.contains("PREEMPT_RT") || version.contains("PREEMPT RT")
 }
 
 fn has_member(btf: &Btf<'_>, name: &str, member: &str) -> bool {
     let found: Option<Composite<'_>> = btf.type_by_name(name);
     found.is_some_and(|composite| composite.iter().any(|field| field.name.is_some_and(|known| known == member)))
+}
+
+fn member_type(btf: &Btf<'_>, name: &str, member: &str) -> Option<String> {
+    let composite: Composite<'_> = btf.type_by_name(name)?;
+    let found = composite.iter().find(|field| field.name.is_some_and(|known| known == member))?;
+    let its: BtfType<'_> = btf.type_by_id(found.ty)?;
+    Some(its.name()?.to_string_lossy().into_owned())
 }
 
 fn has_function(btf: &Btf<'_>, name: &str) -> bool {
@@ -54,6 +71,8 @@ impl KernelFacts {
             throttle_functions: has_function(btf, "tg_throttle_down") && has_function(btf, "tg_unthrottle_up"),
             task_storage: has_member(btf, "task_struct", "bpf_storage"),
             sched_info: has_member(btf, "sched_info", "last_queued"),
+            ring_sleeps: is_realtime()
+                && member_type(btf, "bpf_ringbuf", "spinlock").is_none_or(|lock| lock == "spinlock_t"),
         }
     }
 }

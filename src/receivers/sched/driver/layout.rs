@@ -1,8 +1,10 @@
-//! Compile-time proof that `wire` reads what `bpf/sched.h` writes: drift is a build error.
+//! Compile-time proof that `wire` reads what `bpf/sched.h` writes, and `raw` what `bpf/events.h` does: drift is a
+//! build error.
 
 use std::mem::{offset_of, size_of};
 
-use super::skeleton::types;
+use super::skeleton::{events, types};
+use crate::receivers::sched::events::raw;
 use crate::receivers::sched::wire;
 
 const _: () = {
@@ -39,4 +41,8 @@ const _: () = {
     assert!(offset_of!(types::thread_totals, voluntary) == 64 && offset_of!(types::thread_totals, involuntary) == 72);
     assert!(offset_of!(types::thread_totals, migrations) == 80);
     assert!(offset_of!(types::node_record, parent) == 16 && offset_of!(types::node_record, name) == wire::NODE_BYTES);
+    type RawEvent = events::types::raw_event;
+    assert!(size_of::<RawEvent>() == raw::BYTES && offset_of!(RawEvent, fields) == raw::FIELDS_AT);
+    assert!(offset_of!(RawEvent, tid) == 8 && offset_of!(RawEvent, pid) == 12);
+    assert!(offset_of!(RawEvent, cpu) == 16 && offset_of!(RawEvent, lost) == 20 && offset_of!(RawEvent, kind) == 24);
 };

@@ -2,6 +2,7 @@
 //! with `unsafe`, each with its reason. Refuses to know what a record means.
 
 mod error;
+mod events;
 mod facts;
 mod follow;
 mod layout;
@@ -21,6 +22,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 
 pub(super) use error::DriverError;
+pub(super) use events::{EventPrograms, EventRing};
 pub(super) use facts::KernelFacts;
 use memory::{MappedArray, bytes_of};
 pub(super) use shared::SharedContexts;
@@ -77,6 +79,9 @@ impl<'a> Driver<'a> {
         let facts = KernelFacts::read(&btf);
         if !facts.task_storage {
             return Err(DriverError::no_task_storage());
+        }
+        if facts.ring_sleeps {
+            return Err(DriverError::ring_sleeps());
         }
         let mut refusal = None;
         for (place, way) in storage.places.iter_mut().zip(Way::possible(facts)) {
@@ -335,5 +340,14 @@ impl Ring<'_> {
             _ => {}
         }
         self.0.consume().map_err(|error| DriverError::collect(&error))
+    }
+
+    /// Takes at most so many records, those that are there. How many there were.
+    ///
+    /// # Errors
+    /// What libbpf says.
+    pub(super) fn take(&self, records: usize) -> Result<usize, DriverError> {
+        usize::try_from(self.0.consume_raw_n(records))
+            .map_err(|_| DriverError::other("the ring of events could not be read"))
     }
 }

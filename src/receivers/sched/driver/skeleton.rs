@@ -1,4 +1,4 @@
-//! The generated skeleton of `bpf/sched.bpf.c`: the object, its maps and programs, its types.
+//! The generated skeletons of `bpf/sched.bpf.c` and `bpf/events.bpf.c`: the objects, their maps, programs and types.
 
 // Generated code calls libbpf's C functions; its own comments state each reason.
 #![allow(
@@ -13,3 +13,8 @@
 )]
 
 include!(concat!(env!("OUT_DIR"), "/sched.skel.rs"));
+
+/// Of the classic tracepoints.
+pub(super) mod events {
+    include!(concat!(env!("OUT_DIR"), "/events.skel.rs"));
+}

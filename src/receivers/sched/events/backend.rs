@@ -9,7 +9,7 @@ use super::super::clock;
 use super::super::settings::SchedSettings;
 use super::identity::Identities;
 use super::select::Selector;
-use super::source::{Source, Taker};
+use super::source::{Source, Taker, cpus};
 use crate::model::{LossReason, Losses, SchedBatch};
 use crate::pipeline::{Data, Outlet};
 use crate::record::{Chunk, Facts, Feed, FeedSettings, Unowned};
@@ -32,6 +32,7 @@ struct Work {
     /// Losses that no batch has told yet.
     unsent: Losses,
     wants_cycles: bool,
+    tells_wakers: bool,
     /// Our own process, where it is excluded.
     left_out: Option<u32>,
 }
@@ -49,11 +50,6 @@ pub(super) fn host_facts(backend: &str) -> Facts {
     }
 }
 
-/// CPUs that are online.
-pub(super) fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32)
-}
-
 impl EventBackend {
     /// Starts tracing.
     pub(in crate::receivers::sched) fn start(
@@ -62,7 +58,7 @@ impl EventBackend {
         telemetry: Telemetry,
     ) -> Result<Self, String> {
         let identities = Identities::new(Path::new(&settings.root_path))?;
-        let source = Source::start(settings, cpus(), 1)?;
+        let source = Source::start(settings, 1)?;
         let facts = host_facts(source.name());
         let mut feed = Feed::new(FeedSettings {
             name: source.name().to_owned(),
@@ -83,6 +79,7 @@ impl EventBackend {
             feed,
             selector: Selector::new(settings.select.resolve()),
             wants_cycles: outlet.wants().cycles,
+            tells_wakers: source.tells_wakers(),
             outlet,
             telemetry,
             batches: Vec::new(),
@@ -129,6 +126,9 @@ impl Work {
         if self.wants_cycles {
             batch.cycles.retain(|cycle| Some(cycle.task.process.pid) != self.left_out);
             let limited = self.selector.keep(&mut batch.cycles);
+            if !self.tells_wakers {
+                batch.cycles.iter_mut().for_each(|cycle| cycle.waker = None);
+            }
             batch.losses.add(LossReason::RateLimited, limited);
         } else {
             batch.cycles.clear();

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::super::meter::{CgroupReading, Reading};
 use super::super::settings::SchedSettings;
-use super::backend::{cpus, host_facts};
+use super::backend::host_facts;
 use super::identity::Identities;
 use super::source::{Source, Taker};
 use crate::record::{Chunk, Feed, FeedSettings, Unowned};
@@ -41,7 +41,7 @@ impl MeasuredEvents {
     pub(in crate::receivers::sched) fn start(settings: &SchedSettings) -> Result<Self, String> {
         let identities = Identities::new(Path::new(&settings.root_path))?;
         // for some seconds, of a load that does little but switch
-        let source = Source::start(settings, cpus(), RINGS)?;
+        let source = Source::start(settings, RINGS)?;
         let mut feed = Feed::new(FeedSettings {
             name: source.name().to_owned(),
             backend: source.name(),

@@ -6,9 +6,12 @@
 //! own counters, what was lost on the way (marked, and leaves gaps).
 
 mod backend;
+mod fields;
 mod identity;
 mod measured;
+pub(super) mod raw;
 mod recording;
+mod ring;
 mod select;
 mod source;
 mod text;

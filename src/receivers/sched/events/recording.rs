@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::super::settings::SchedSettings;
-use super::backend::{cpus, host_facts};
+use super::super::settings::{Backend, SchedSettings};
+use super::backend::host_facts;
 use super::identity::Identities;
 use super::source::{Source, Taker};
 use crate::model::BootNs;
@@ -36,7 +36,8 @@ pub struct Recorded {
 /// Where tracing cannot be started, or the file cannot be written.
 pub fn record(settings: &SchedSettings, to: impl Write, stop: &Arc<AtomicBool>) -> Result<Recorded, String> {
     let identities = Identities::new(Path::new(&settings.root_path))?;
-    let source = Source::start(settings, cpus(), 1)?;
+    // a recording tells wakers too
+    let source = Source::start(&SchedSettings { backend: Backend::Tracefs, ..settings.clone() }, 1)?;
     let reader = source.reader(stop)?;
     let writer = Writer::new(to, &host_facts(source.name())).map_err(|error| unwritten(&error))?;
     let now = Instant::now();

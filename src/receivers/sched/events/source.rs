@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::super::settings::SchedSettings;
+use super::super::settings::{Backend, SchedSettings};
+use super::ring::{RingReader, RingSource};
 use super::text::{Instance, TracePipe};
 use crate::record::{Chunk, Input};
 
@@ -24,24 +25,47 @@ pub(super) trait Taker {
 }
 
 /// A started source; dropping it ends the tracing.
-pub(super) struct Source(Instance);
+pub(super) enum Source {
+    Ring(RingSource),
+    Text(Instance),
+}
 
 /// Reads a source, on any thread.
-pub(super) struct SourceReader(TracePipe);
+pub(super) enum SourceReader {
+    Ring(RingReader),
+    Text(TracePipe),
+}
 
 impl Source {
-    /// Starts tracing; the kernel holds up to so many of the configured rings until they are read.
+    /// Starts tracing by the backend that the settings name, or by the first that starts; the kernel holds up to so many
+    /// of the configured rings until they are read.
     ///
     /// # Errors
     /// With the cause and the remedy.
-    pub(super) fn start(settings: &SchedSettings, cpus: u32, rings: u32) -> Result<Self, String> {
-        let kb = (settings.ring_bytes / 1024 / cpus.max(1)).saturating_mul(rings);
-        Instance::start(kb).map(Self)
+    pub(super) fn start(settings: &SchedSettings, rings: u32) -> Result<Self, String> {
+        let ring = || RingSource::start(settings.ring_bytes.saturating_mul(rings)).map(Self::Ring);
+        let text =
+            || Instance::start((settings.ring_bytes / 1024 / cpus().max(1)).saturating_mul(rings)).map(Self::Text);
+        match settings.backend {
+            Backend::Tracefs => text(),
+            Backend::Tracepoint => ring().map_err(|why| format!("receivers::sched::backend: tracepoint: {why}")),
+            Backend::Auto | Backend::TpBtf => {
+                ring().or_else(|why| text().map_err(|other| if why == other { why } else { format!("{why}; {other}") }))
+            }
+        }
     }
 
     /// As the backend is told.
     pub(super) fn name(&self) -> &'static str {
-        "tracefs"
+        match self {
+            Self::Ring(_) => "tracepoint",
+            Self::Text(_) => "tracefs",
+        }
+    }
+
+    /// Whether an event tells that an interrupt was on the CPU. Without it no waker can be named.
+    pub(super) fn tells_wakers(&self) -> bool {
+        matches!(self, Self::Text(_))
     }
 
     /// What reads until `stop`, and then what was there.
@@ -49,7 +73,11 @@ impl Source {
     /// # Errors
     /// Where the source cannot be opened.
     pub(super) fn reader(&self, stop: &Arc<AtomicBool>) -> Result<SourceReader, String> {
-        self.0.pipe(Arc::clone(stop)).map(SourceReader).map_err(|error| failed(&error))
+        let stop = Arc::clone(stop);
+        match self {
+            Self::Ring(ring) => ring.reader(stop).map(SourceReader::Ring),
+            Self::Text(text) => text.pipe(stop).map(SourceReader::Text).map_err(|error| failed(&error)),
+        }
     }
 }
 
@@ -59,7 +87,11 @@ impl SourceReader {
     /// # Errors
     /// Where the source cannot be read, and what `to` says.
     pub(super) fn read(self, to: &mut impl Taker) -> Result<(), String> {
-        let mut input = Input::open(Box::new(self.0)).map_err(|error| failed(&error))?;
+        let pipe = match self {
+            Self::Ring(ring) => return ring.read(to),
+            Self::Text(pipe) => pipe,
+        };
+        let mut input = Input::open(Box::new(pipe)).map_err(|error| failed(&error))?;
         while input.next(&mut |chunk| to.take(chunk)) {
             to.portion()?;
         }
@@ -69,4 +101,9 @@ impl SourceReader {
 
 fn failed(error: &std::io::Error) -> String {
     format!("trace_pipe: {error}")
+}
+
+/// CPUs that are online.
+pub(super) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32)
 }
