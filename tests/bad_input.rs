@@ -35,6 +35,7 @@ const TESTS: &[Test] = &[
     ("two_capabilities_suffice", &[Root, Btf], two_capabilities_suffice),
     ("kernel_has_no_btf", &[Root, Btf], kernel_has_no_btf),
     ("single_events_take_the_place_of_totals", &[Root, Btf], single_events_take_the_place_of_totals),
+    ("nothing_can_be_measured", &[Root, Btf], nothing_can_be_measured),
     ("tracefs_is_not_mounted", &[Root, Btf], tracefs_is_not_mounted),
     ("disk_is_full", &[Root], full_disk::refuses_and_recovers),
     ("endpoint_is_down", &[Root, Btf], endpoint_is_down),
@@ -212,6 +213,17 @@ fn single_events_take_the_place_of_totals() -> Result<()> {
     let wrapper = ["unshare", "-m", "sh", "-c", hidden];
     run_until_said(&wrapper, BINARY, &path, &["tracepoint backend", "no totals by BPF on this host"])?
         .is(0, &["stopped"])
+}
+
+/// With `on_error: degrade` the rest of the agent runs, and says what is missing.
+fn nothing_can_be_measured() -> Result<()> {
+    let config = GOOD.replace("sched: {", "sched: {on_error: degrade, ");
+    let (_folder, path) = file(config.as_bytes())?;
+    let hidden = "mount --make-rprivate / && mount -t tmpfs none /sys/kernel/btf && \
+        { umount -l /sys/kernel/tracing /sys/kernel/debug/tracing /sys/kernel/debug 2>/dev/null; exec \"$0\" \"$@\"; }";
+    let wrapper = ["unshare", "-m", "sh", "-c", hidden];
+    let said = ["BTF", "runs without this receiver", "is ready"];
+    run_until_said(&wrapper, BINARY, &path, &said)?.is(0, &["stopped"])
 }
 
 fn tracefs_is_not_mounted() -> Result<()> {

@@ -21,7 +21,7 @@ use super::events::EventBackend;
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::reader::{Pace, Reader, slot_key};
-use super::settings::{Backend, SchedSettings, Selection};
+use super::settings::{Backend, OnError, SchedSettings, Selection};
 use super::totals::Measured;
 use super::view::{Standpoint, View};
 use crate::history::History;
@@ -32,6 +32,7 @@ use crate::telemetry::Telemetry;
 
 /// The receiver: settings, and the thread once it runs.
 pub struct SchedReceiver {
+    id: Arc<str>,
     settings: SchedSettings,
     telemetry: Telemetry,
     history: History,
@@ -43,7 +44,7 @@ impl SchedReceiver {
     /// Not started yet.
     pub fn new(settings: SchedSettings, context: &BuildContext) -> Self {
         let (telemetry, history) = (context.telemetry.clone(), context.history.clone());
-        Self { settings, telemetry, history, stop: Arc::default(), thread: None }
+        Self { id: Arc::clone(&context.id), settings, telemetry, history, stop: Arc::default(), thread: None }
     }
 }
 
@@ -52,7 +53,7 @@ impl Receiver for SchedReceiver {
     async fn start(&mut self, outlet: Outlet) -> Result<(), StartError> {
         let (told, started) = oneshot::channel();
         let (settings, telemetry, stop) = (self.settings.clone(), self.telemetry.clone(), Arc::clone(&self.stop));
-        let history = self.history.clone();
+        let (id, health, history) = (Arc::clone(&self.id), self.telemetry.health().clone(), self.history.clone());
         let thread = std::thread::Builder::new().name("schedscope-ring".into()).spawn(move || {
             let mut storage = Storage::default();
             match choose(&mut storage, &settings, outlet, telemetry, &history) {
@@ -63,12 +64,18 @@ impl Receiver for SchedReceiver {
                     let _ = told.send(Ok(()));
                     if let Err(why) = running.run(&stop) {
                         tracing::error!("sched: {why}; no more cycles and totals come from this host");
+                        health.degrade(&id, why);
                     }
                 }
             }
         });
         self.thread = Some(thread.map_err(|error| StartError::new(format!("no thread for the ring: {error}")))?);
         match started.await {
+            Ok(Err(why)) if self.settings.on_error == OnError::Degrade => {
+                tracing::error!("sched: {why}; the agent runs without this receiver (on_error: degrade)");
+                self.telemetry.health().degrade(&self.id, why);
+                Ok(())
+            }
             Ok(outcome) => outcome.map_err(StartError::new),
             Err(_) => Err(StartError::new("the ring's thread ended before it began")),
         }
