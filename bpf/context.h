@@ -136,8 +136,8 @@ static __always_inline bool same_span(struct context_entry *a, struct context_en
 static __always_inline struct context_place *context_place_of(struct cpu_state *cpu, u32 tgid)
 {
 	u32 zero = 0;
-	struct follow_filter *filter = bpf_map_lookup_elem(&follow_filters, &zero);
-	u64 changes = (filter ? filter->places_told : 0) + places_gone;
+	struct orders *told = bpf_map_lookup_elem(&orders, &zero);
+	u64 changes = (told ? told->places_told : 0) + places_gone;
 
 	if (cpu->place_tgid == tgid && cpu->place_changes == changes)
 		return &cpu->place;

@@ -14,8 +14,8 @@ static __always_inline u32 follows(u32 tgid)
 	u32 zero = 0;
 	if (!settings.contexts && !settings.history)
 		return 0;
-	struct follow_filter *filter = bpf_map_lookup_elem(&follow_filters, &zero);
-	return filter ? filter->follows[tgid & (FOLLOW_FILTER - 1)] : 0;
+	struct orders *told = bpf_map_lookup_elem(&orders, &zero);
+	return told ? told->follows[tgid & (FOLLOW_FILTER - 1)] : 0;
 }
 
 static __always_inline bool is_watched(struct task_struct *p)

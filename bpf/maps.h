@@ -151,8 +151,8 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct follow_filter);
-} follow_filters SEC(".maps");
+	__type(value, struct orders);
+} orders SEC(".maps");
 
 /* tgid -> start of the group leader, boot; written by user space */
 struct {

@@ -22,6 +22,7 @@
 #define SLOT_CACHE 8
 #define FOLLOW_FILTER 8192	/* processes told apart before a lookup, a power of two */
 #define CONTEXT_PLACES 4096	/* processes whose threads publish their active span */
+#define OWN_TIME_EVERY 1024	/* switches, a power of two */
 #define WATCHED 4096		/* processes of which every cycle is told */
 
 enum record_kind {
@@ -52,7 +53,7 @@ enum reason {
 	REASON_HISTORY = 1 << 7,	/* its process is watched; passes the buckets */
 };
 
-/* Why a process' threads are followed from switch-out to switch-out; bits of follow_filter. */
+/* Why a process' threads are followed from switch-out to switch-out; bits of orders.follows. */
 enum follow {
 	FOLLOW_CONTEXT = 1 << 0,	/* they publish their active span */
 	FOLLOW_HISTORY = 1 << 1,	/* every cycle is told */
@@ -101,10 +102,11 @@ struct shared_context {
 	unsigned long long span;
 };
 
-/* Which processes may be followed, and why, by the low bits of the process id. */
-struct follow_filter {
-	unsigned char follows[FOLLOW_FILTER];
+/* What user space tells the programs while they run. */
+struct orders {
+	unsigned char follows[FOLLOW_FILTER];	/* which processes may be, and why, by the low bits of the process id */
 	unsigned long long places_told;		/* changes of `context_places` by user space */
+	unsigned long long tightened;		/* steps; each halves the rates of selected cycles */
 };
 
 /* One cycle; `culprits` entries, FLAG_WAKER's and FLAG_CONTEXT's entry follow. */
@@ -300,6 +302,10 @@ struct cpu_state {
 	unsigned long long unknown_start;
 	unsigned long long clock_backwards;
 	unsigned long long sent;
+	/* what the switch program takes until it looks at the next task, of one switch in OWN_TIME_EVERY */
+	unsigned long long own_begin;		/* of the run that is timed; 0: it is not */
+	unsigned long long own_ns;
+	unsigned long long own_samples;
 	/* thread contexts that could not be used */
 	unsigned long long contexts_unread;	/* the memory was not there */
 	unsigned long long contexts_invalid;	/* one id without the other */

@@ -224,6 +224,21 @@ static __always_inline void remember(struct cpu_state *cpu, struct task_struct *
 	cpu->log_head++;
 }
 
+/* What took longer was interrupted: a virtual CPU that its host took away says nothing of us. Global, so that the
+ * verifier proves it once. */
+__noinline int own_time(void)
+{
+	struct cpu_state *cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	u64 took = bpf_ktime_get_ns() - cpu->own_begin;
+	if (took < 100000) {
+		cpu->own_ns += took;
+		cpu->own_samples++;
+	}
+	return 0;
+}
+
 static __always_inline int on_switch(struct task_struct *prev, struct task_struct *next, u32 prev_state)
 {
 	struct cpu_state *cpu = this_cpu();
@@ -232,13 +247,17 @@ static __always_inline int on_switch(struct task_struct *prev, struct task_struc
 	u32 cpu_id = bpf_get_smp_processor_id();
 	u64 now = prev->se.cfs_rq->rq->clock;
 
-	cpu->switches++;
+	/* in memory: what a register holds until the end doubles the ways that the verifier walks */
+	cpu->own_begin = cpu->switches++ & (OWN_TIME_EVERY - 1) ? 0 : bpf_ktime_get_ns();
 	if (prev->pid)
 		leave(cpu, cpu_id, prev, next, prev_state, now);
 	else
 		cpu->idle_switches++;
 	if (settings.spans)
 		remember(cpu, prev, prev->pid ? (prev->flags & PF_KTHREAD ? SLOT_NONE : cpu->slot) : SLOT_NONE, now);
+	/* not at the end: on 6.1 the verifier then walks ten times as many ways through what lies before it */
+	if (cpu->own_begin)
+		own_time();
 	if (next->pid) {
 		enter(cpu, cpu_id, next, now);
 	} else {

@@ -46,7 +46,7 @@ pub(crate) fn give_every_thread_its_own() -> Result<()> {
 
 fn to_file(out: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, select: {{rate_per_cgroup: 0, rate_total: 0}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{rate_per_cgroup: 0, rate_total: 0}}}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_spans: {{window: 1s}}}}
 exporters: {{file: {{path: {}}}}}
 service:

@@ -67,7 +67,7 @@ pub(crate) fn serve_requests(podman: &mut Podman, port: SocketAddr, script: &str
 
 fn to_jaeger(jaeger: &Jaeger, page: u16) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, select: {{rate_per_cgroup: 0}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{rate_per_cgroup: 0}}}}}}
 processors: {{container: {{}}, sched_spans: {{window: 2s}}, batch: {{}}}}
 exporters: {{otlp_grpc: {{endpoint: '{}', tls: {{insecure: true}}}}}}
 service:

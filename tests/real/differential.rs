@@ -88,7 +88,7 @@ pub(crate) fn both_tell_the_same() -> Result<()> {
 
 fn config(spans: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, select: {{preset: everything, rate_per_cgroup: 0, rate_total: 0}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{preset: everything, rate_per_cgroup: 0, rate_total: 0}}}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_spans: {{window: 1s, max_spans_per_trace: 100000}}}}
 exporters: {{file: {{path: '{}'}}}}
 service:

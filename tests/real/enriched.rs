@@ -43,7 +43,7 @@ pub(crate) fn a_request_that_passes_through_is_told() -> Result<()> {
 fn through(jaeger: &Jaeger, page: u16, entry: u16) -> String {
     format!(
         "receivers:
-  sched: {{collection_interval: 1s}}
+  sched: {{collection_interval: 1s, overhead_limit: 100%}}
   otlp: {{protocols: {{grpc: {{endpoint: '127.0.0.1:{entry}'}}}}}}
 processors: {{container: {{}}, sched_metrics: {{}}, sched_enrich: {{}}, batch: {{}}}}
 exporters: {{otlp_grpc: {{endpoint: '{}', tls: {{insecure: true}}}}, debug: {{}}}}

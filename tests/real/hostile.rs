@@ -57,7 +57,7 @@ fn build(folder: &Path) -> Result<PathBuf> {
 /// Everything of the two is told; what else runs on the host is not what the bound of memory is about.
 fn config(files: &[PathBuf; 2], page: u16) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, include: {{cgroups: [/docker/**]}}, select: {{preset: everything}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, include: {{cgroups: [/docker/**]}}, select: {{preset: everything}}}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}, sched_spans: {{window: 1s}}}}
 exporters: {{file/metrics: {{path: '{}'}}, file/spans: {{path: '{}'}}}}
 service:

@@ -18,7 +18,7 @@ pub(crate) fn is_nobodys() -> Result<()> {
     let folder = folder()?;
     let file = folder.path().join("metrics");
     let config = format!(
-        "receivers: {{sched: {{collection_interval: 1s}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}}}
 exporters: {{file: {{path: '{}'}}}}
 service: {{pipelines: {{metrics: {{receivers: [sched], processors: [container, sched_metrics], exporters: [file]}}}}}}

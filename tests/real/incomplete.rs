@@ -49,6 +49,7 @@ fn config(jaeger: &Jaeger) -> String {
         "receivers:
   sched:
     collection_interval: 1s
+    overhead_limit: 100%
     ring_bytes: 4096
     select: {{preset: everything, rate_per_cgroup: 0, rate_total: 0}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_spans: {{window: 1s}}, batch: {{}}}}

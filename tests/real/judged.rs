@@ -79,7 +79,7 @@ fn build(folder: &Path) -> Result<std::path::PathBuf> {
 
 fn config(out: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, select: {{preset: everything}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{preset: everything}}}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_spans: {{window: 1s}}}}
 exporters: {{file: {{path: {}}}}}
 service:

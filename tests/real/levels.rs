@@ -126,7 +126,7 @@ fn threads_of(pid: u32) -> Result<HashMap<u32, TaskCounters>> {
 
 fn config([container, process, thread]: &[PathBuf; 3]) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}}}
 processors:
   container: {{runtimes: [], kubernetes: {{source: none}}}}
   sched_metrics: {{}}

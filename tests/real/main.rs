@@ -23,8 +23,10 @@ mod kernels;
 mod kubernetes;
 mod levels;
 mod memory;
+mod overhead;
 mod parts_speak;
 mod plugin;
+mod programs;
 mod quota;
 mod recording;
 mod schema;
@@ -119,6 +121,8 @@ const TESTS: &[Test] = &[
         &[Root, Btf, Podman, Collector],
         faults::stays_flat_and_accounts_for_all,
     ),
+    ("overhead::is_limited", &[Root, Btf], overhead::is_limited),
+    ("programs::are_far_from_the_verifiers_bound", &[Root, Btf], programs::are_far_from_the_verifiers_bound),
     ("quota::arrives_whole_over_grpc", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_grpc),
     ("quota::arrives_whole_over_http", &[Root, Btf, Podman, Collector, Jaeger], quota::arrives_whole_over_http),
     ("recording::agrees_with_the_kernel", &[Root], recording::agrees_with_the_kernel),

@@ -105,7 +105,7 @@ impl Drop for Bpffs {
 
 fn config(pin: &Path, output: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, traces_ctx_v1: '{}', select: {{rate_per_cgroup: 0, rate_total: 0}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, traces_ctx_v1: '{}', select: {{rate_per_cgroup: 0, rate_total: 0}}}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_spans: {{window: 2s}}}}
 exporters: {{file: {{path: '{}'}}}}
 service:

@@ -61,7 +61,7 @@ fn sees_its_pod(is_mounted: bool) -> Result<()> {
 
 fn config(output: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, scope: pod}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, scope: pod}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}}}
 exporters: {{file: {{path: '{}'}}}}
 service:

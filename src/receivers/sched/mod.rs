@@ -15,6 +15,7 @@ mod keeping;
 mod limits;
 mod loss_log;
 mod meter;
+mod overhead;
 mod reader;
 mod settings;
 mod start;

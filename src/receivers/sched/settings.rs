@@ -201,7 +201,8 @@ pub struct SchedSettings {
     pub traces_ctx_v1: String,
     /// A wait still open after this is reported while it lasts.
     pub starvation: Period,
-    /// Of the host's CPU; above it, selection tightens.
+    /// Of the host's CPU, all its CPUs together: above it the rates of cycles that become spans are halved, again after
+    /// every ten seconds in which it is still above. Totals stay complete. `100%` sets no limit.
     pub overhead_limit: String,
     /// What happens when the kernel side cannot start.
     pub on_error: OnError,
@@ -256,7 +257,7 @@ impl Section for SchedSettings {
         if !self.root_path.starts_with('/') {
             at.problem("root_path", "must be an absolute path, such as /hostfs");
         }
-        let limit = self.overhead_limit.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+        let limit = percent(&self.overhead_limit);
         if !limit.is_some_and(|percent| percent > 0.0 && percent <= 100.0) {
             at.problem(
                 "overhead_limit",
@@ -266,7 +267,17 @@ impl Section for SchedSettings {
     }
 }
 
+/// The number before a percent sign.
+fn percent(text: &str) -> Option<f64> {
+    text.strip_suffix('%')?.trim().parse().ok()
+}
+
 impl SchedSettings {
+    /// `overhead_limit`; it was checked with the rest.
+    pub(super) fn overhead_percent(&self) -> f64 {
+        percent(&self.overhead_limit).unwrap_or(100.0)
+    }
+
     fn validate_targets(&self, at: &mut Checker<'_>) {
         for (key, targets) in [("include", &self.include), ("exclude", &self.exclude)] {
             let lists = [

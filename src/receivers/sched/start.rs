@@ -20,6 +20,7 @@ use super::driver::{Driver, DriverError, Load, Storage, ThrottleSource, settings
 use super::events::EventBackend;
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
+use super::overhead::Overhead;
 use super::reader::{Pace, Reader, slot_key};
 use super::settings::{Backend, OnError, SchedSettings, Selection};
 use super::totals::Measured;
@@ -189,6 +190,7 @@ fn begin<'a>(
             block: load.settings.block_histogram != 0,
         },
     };
+    let told = telemetry.clone();
     let contexts = Upkeep::start(wants, root, &settings.traces_ctx_v1, telemetry.clone());
     let chosen = Chosen::new(Targets::new(settings.include.globs(), settings.exclude.globs()), view);
     let facts = Arc::new(facts);
@@ -196,7 +198,9 @@ fn begin<'a>(
     let reader = Reader::new(pace, outlet, facts, paths, telemetry, chosen, contexts);
     let limits =
         hierarchy.mount.clone().filter(|_| wants.limits).map(|mount| LimitFiles::new(mount.point, hierarchy.v2));
-    let reader = reader.with_limits(limits).with_history(keeping).with_early(early, switches);
+    // with no spans there is nothing to select less of
+    let overhead = wants.cycles.then(|| Overhead::new(settings.overhead_percent(), &told));
+    let reader = reader.with_overhead(overhead).with_limits(limits).with_history(keeping).with_early(early, switches);
     Ok((driver, reader))
 }
 

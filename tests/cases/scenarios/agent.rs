@@ -42,7 +42,7 @@ impl Config<'_> {
     pub(super) fn to(&self, endpoint: SocketAddr) -> String {
         let traces = "    traces: {receivers: [sched], processors: [container, sched_spans], exporters: [otlp_grpc]}\n";
         format!(
-            "receivers: {{sched: {{collection_interval: 1s, {}}}}}
+            "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, {}}}}}
 processors: {{container: {{runtimes: [], {}}}, sched_metrics: {{{}}}, sched_spans: {{window: 1s}}}}
 exporters: {{otlp_grpc: {{endpoint: '{endpoint}', tls: {{insecure: true}}, retry_on_failure: {{initial_interval: 100ms, max_interval: 500ms}}}}}}
 service:

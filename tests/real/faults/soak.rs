@@ -89,7 +89,7 @@ pub(crate) fn stays_flat_and_accounts_for_all() -> Result<()> {
 fn config(places: &Places) -> String {
     let (at, to, page, files) = (places.agent, places.collector, places.page, places.folder.display());
     format!(
-        "receivers: {{sched: {{collection_interval: 1s}}, otlp: {{protocols: {{grpc: {{endpoint: '{at}'}}}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}, otlp: {{protocols: {{grpc: {{endpoint: '{at}'}}}}}}}}
 processors:
   container: {{runtimes: [], kubernetes: {{source: none}}, cache_ttl_after_exit: 5s}}
   sched_spans: {{window: 2s}}

@@ -36,7 +36,7 @@ pub(super) fn docker_and_podman(cluster: &Cluster, at: &Path) -> Result<()> {
     let runtimes: Vec<String> =
         sockets.iter().map(|(name, socket)| format!("{name}: {{endpoint: 'unix://{}'}}", socket.display())).collect();
     let config = format!(
-        "receivers: {{sched: {{collection_interval: 1s, select: {{sample_ratio: 1, rate_per_cgroup: 20}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{sample_ratio: 1, rate_per_cgroup: 20}}}}}}
 processors:
   container: {{runtimes: {{{}}}, kubernetes: {{source: none}}, labels: [team]}}
   sched_metrics:
@@ -142,7 +142,7 @@ service:
     let mut collector = Program::start("enriching", &mut command, at)?;
     collector.says("Everything is ready")?;
     let config = format!(
-        "receivers: {{sched: {{collection_interval: 1s}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}}}
 processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}}}
 exporters: {{otlp_grpc: {{endpoint: '{grpc}', tls: {{insecure: true}}}}}}
 service:

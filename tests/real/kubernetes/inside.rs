@@ -38,7 +38,7 @@ pub(super) fn beside_an_application(cluster: &Cluster, at: &Path) -> Result<()> 
     fs::write(
         &file,
         format!(
-            "receivers: {{sched: {{collection_interval: 1s, select: {{preset: everything}}}}}}
+            "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{preset: everything}}}}}}
 processors:
   container: {{runtimes: [], kubernetes: {{source: downward}}}}
   sched_metrics: {{}}

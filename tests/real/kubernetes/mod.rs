@@ -23,7 +23,7 @@ use crate::support::folder;
 /// An agent that writes metrics to a file, with this `kubernetes` section.
 fn config(cluster: &Cluster, kubernetes: &str, output: &Path) -> String {
     format!(
-        "receivers: {{sched: {{collection_interval: 1s}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}}}
 processors:
   container:
     runtimes: {{containerd: {{endpoint: 'unix://{}'}}}}

@@ -76,7 +76,7 @@ pub(crate) fn to_collector_and_jaeger(protocol: Protocol, collector: &Collector,
     };
     format!(
         "receivers:
-  sched: {{collection_interval: 1s, select: {{rate_per_cgroup: 0}}}}
+  sched: {{collection_interval: 1s, overhead_limit: 100%, select: {{rate_per_cgroup: 0}}}}
 processors:
   container: {{}}
   sched_spans: {{window: 2s}}
@@ -100,7 +100,7 @@ pub(crate) fn to_collector(protocol: Protocol, collector: &Collector) -> String 
         Protocol::Http => ("otlp_http", format!("http://{}", collector.http)),
     };
     format!(
-        "receivers: {{sched: {{collection_interval: 1s}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%}}}}
 processors: {{container: {{}}, sched_metrics: {{}}, batch: {{}}}}
 exporters: {{{exporter}: {{endpoint: '{endpoint}', tls: {{insecure: true}}}}}}
 service:

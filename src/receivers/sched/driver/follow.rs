@@ -9,8 +9,8 @@ use crate::model::ProcessKey;
 
 /// Process ids that the switch program tells apart before it looks one up (`FOLLOW_FILTER` of `bpf/sched.h`).
 pub(super) const FILTER: usize = 8192;
-/// The filter in words, and behind it how often the places of contexts changed.
-pub(super) const FILTER_WORDS: usize = FILTER / 8 + 1;
+/// `struct orders` in words: the filter, how often the places of contexts changed, how far selection is tightened.
+pub(super) const ORDERS_WORDS: usize = FILTER / 8 + 2;
 
 /// Why a process' threads are followed (`enum follow` of `bpf/sched.h`).
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ impl Driver<'_> {
     fn follow(&self, pid: u32, why: Follow) {
         let at = pid as usize % FILTER;
         // never taken back: a process that shares the byte costs a lookup more
-        self.follow_filter.set(at / 8, self.follow_filter.get(at / 8) | (why as u64) << (at % 8 * 8));
+        self.orders.set(at / 8, self.orders.get(at / 8) | (why as u64) << (at % 8 * 8));
     }
 
     /// Tells the switch program that all cycles of a process are wanted; false where it knows too many already.
@@ -59,7 +59,12 @@ impl Driver<'_> {
 
     /// What a CPU keeps of them is looked up anew.
     fn places_changed(&self) {
-        let at = FILTER_WORDS - 1;
-        self.follow_filter.set(at, self.follow_filter.get(at) + 1);
+        let at = FILTER / 8;
+        self.orders.set(at, self.orders.get(at) + 1);
+    }
+
+    /// Halves the rates of selected cycles so many times; at most 15.
+    pub(in crate::receivers::sched) fn tighten(&self, steps: u32) {
+        self.orders.set(FILTER / 8 + 1, u64::from(steps));
     }
 }

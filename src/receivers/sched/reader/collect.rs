@@ -21,6 +21,9 @@ impl Reader {
         let booked = read.iter().map(|(_, _, totals)| totals.switches()).sum();
         let not_shown = self.unseen.more(booked, switches, driver.skipped());
         self.lose(LossReason::NotShown, not_shown);
+        if let Some(overhead) = &mut self.overhead {
+            overhead.step(driver);
+        }
         let at = BootNs(args.boot);
         let host = self.look_at_files(&mut read, at);
         let gone = self.forget_ended(driver, begin, &read);

@@ -20,6 +20,7 @@ use super::ext::ExtWatch;
 use super::keeping::Keeping;
 use super::limits::LimitFiles;
 use super::loss_log::LossLog;
+use super::overhead::Overhead;
 use super::totals::{Measured, Totals};
 use super::unseen::Unseen;
 use crate::model::{
@@ -76,6 +77,8 @@ pub(super) struct Reader {
     assembler: Assembler,
     ext: ExtWatch,
     unseen: Unseen,
+    /// Where a limit is set.
+    overhead: Option<Overhead>,
 }
 
 impl Reader {
@@ -111,12 +114,18 @@ impl Reader {
             assembler: Assembler::default(),
             ext: ExtWatch::default(),
             unseen: Unseen::default(),
+            overhead: None,
         }
     }
 
     /// With quotas and pressure beside the totals.
     pub(super) fn with_limits(self, limits: Option<LimitFiles>) -> Self {
         Self { limits, ..self }
+    }
+
+    /// With a limit of our own cost.
+    pub(super) fn with_overhead(self, overhead: Option<Overhead>) -> Self {
+        Self { overhead, ..self }
     }
 
     /// With a history to fill.

@@ -115,7 +115,7 @@ fn collector(at: &Path, places: &Places, jaeger: &Jaeger) -> Result<Program> {
 fn config(places: &Places) -> String {
     let (host, port) = (places.page.ip(), places.page.port());
     format!(
-        "receivers: {{sched: {{collection_interval: 1s, starvation: 100ms, select: {{rate_per_cgroup: 20}}}}}}
+        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, starvation: 100ms, select: {{rate_per_cgroup: 20}}}}}}
 processors: {{container: {{}}, sched_spans: {{window: 2s}}, sched_metrics: {{}}, batch: {{}}}}
 exporters:
   otlp_grpc: {{endpoint: '{}', tls: {{insecure: true}}}}
