@@ -4,7 +4,9 @@
 mod backward;
 pub mod failure;
 pub mod headers;
+mod metrics;
 pub mod payload;
+mod resource;
 pub mod secret;
 pub mod signing;
 pub mod tls;

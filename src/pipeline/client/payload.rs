@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 
-use super::traces;
+use super::{metrics, traces};
 use crate::pipeline::delivery::size::encoded_bytes;
 use crate::pipeline::{Data, Exported};
 
@@ -13,7 +13,7 @@ pub fn encode(data: &Data) -> Bytes {
     match data {
         Data::Sched(_) => Bytes::new(),
         Data::Traces(resources) => traces::encode(resources),
-        Data::Metrics(resources) => by_prost(resources, encoded_bytes(data)),
+        Data::Metrics(resources) => metrics::encode(resources),
         Data::Logs(resources) => by_prost(resources, encoded_bytes(data)),
     }
 }
