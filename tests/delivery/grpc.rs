@@ -31,6 +31,8 @@ async fn headers_and_compression_reach_the_endpoint() {
         sender.end(SOON).await;
         assert_eq!(endpoint.spans(), 100, "{compression}");
         let seen = endpoint.seen.lock().unwrap();
+        let told = seen[0].metadata.get("grpc-encoding").map(|told| told.to_str().unwrap());
+        assert_eq!(told.unwrap_or("none"), compression);
         assert_eq!(seen[0].metadata.get("x-scope-orgid").unwrap(), "team-a");
         let agent = seen[0].metadata.get("user-agent").unwrap().to_str().unwrap();
         assert!(agent.starts_with("schedscope/0.0.0 (linux/"), "{agent}");

@@ -18,12 +18,15 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 use tonic_types::StatusExt;
 
+use super::compressed::{self, Told};
 use super::connect::Connector;
 use super::endpoint::{self, Endpoint};
 use super::proxy::Proxy;
 use super::settings::OtlpGrpcSettings;
 use super::status::{classify, name};
-use crate::pipeline::client::{MAX_RESPONSE_BYTES, failure, headers, is_this_host, payload, tls::Tls, user_agent};
+use crate::pipeline::client::{
+    MAX_RESPONSE_BYTES, deflate, failure, headers, is_this_host, payload, tls::Tls, user_agent,
+};
 use crate::pipeline::{Authenticator, Data, ExportError, Exported, Exporter, Host, Signal, StartError};
 
 /// How long an attempt with `wait_for_ready` rests between two tries to connect.
@@ -39,7 +42,7 @@ pub(super) struct OtlpGrpc {
 
 /// What `start` makes.
 struct Ready {
-    grpc: Grpc<Channel>,
+    grpc: Grpc<Told>,
     metadata: MetadataMap,
     authenticator: Option<Arc<dyn Authenticator>>,
 }
@@ -68,17 +71,26 @@ impl OtlpGrpc {
         if authenticator.is_some() && is_open {
             tracing::warn!("otlp_grpc: the credentials of `auth` go to {endpoint} in plaintext; use https://");
         }
-        let mut grpc = Grpc::new(self.channel(endpoint, tls)?).max_decoding_message_size(MAX_RESPONSE_BYTES);
-        let compression = match self.settings.compression.as_str() {
-            "gzip" => Some(CompressionEncoding::Gzip),
-            "zstd" => Some(CompressionEncoding::Zstd),
-            _ => None,
-        };
-        if let Some(compression) = compression {
-            grpc = grpc.send_compressed(compression);
+        let channel = compressed::told(self.channel(endpoint, tls)?, self.is_gzip());
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
+        if self.settings.compression == "zstd" {
+            grpc = grpc.send_compressed(CompressionEncoding::Zstd);
         }
         grpc = grpc.accept_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Zstd);
         Ok(Ready { grpc, metadata: MetadataMap::from_headers(metadata), authenticator })
+    }
+
+    fn is_gzip(&self) -> bool {
+        self.settings.compression == "gzip"
+    }
+
+    /// The message of a request. zstd is left to tonic, whose level of it is the method's own.
+    fn message(&self, encoded: Bytes) -> Result<Bytes, ExportError> {
+        if !self.is_gzip() {
+            return Ok(encoded);
+        }
+        deflate::gzip(&encoded, deflate::OURS)
+            .map_err(|error| ExportError::Permanent(format!("the request cannot be compressed: {error}")))
     }
 
     /// A channel that connects when it is first used, and again whenever it has to.
@@ -159,8 +171,9 @@ impl Exporter for OtlpGrpc {
         let Some(ready) = self.ready.get() else {
             return Err(ExportError::Permanent("the exporter has not been started".to_owned()));
         };
-        let body = payload::encode(data);
-        let bytes = body.len();
+        let encoded = payload::encode(data);
+        let bytes = encoded.len();
+        let body = self.message(encoded)?;
         loop {
             let mut request = Request::new(body.clone());
             *request.metadata_mut() = ready.metadata.clone();

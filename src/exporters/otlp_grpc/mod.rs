@@ -1,7 +1,9 @@
 //! The `otlp_grpc` exporter: one unary call of the OTLP service of each signal for each request.
 //!
-//! [`endpoint`] and [`status`] are the rules, [`connect`] opens connections, [`exporter`] makes the attempt.
+//! [`endpoint`] and [`status`] are the rules, [`connect`] opens connections, [`compressed`] tells what
+//! is gzip, [`exporter`] makes the attempt.
 
+mod compressed;
 mod connect;
 pub mod endpoint;
 mod exporter;

@@ -96,7 +96,7 @@ impl Default for OtlpHttpSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompressionParams {
-    /// 1 to 9 (zstd: 22), 0 and -1 for the method's own default.
+    /// 1 to 9 (zstd: 22), 0 and -1 for our own choice: 3, with zstd its default.
     pub level: i32,
 }
 

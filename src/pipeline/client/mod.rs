@@ -2,6 +2,7 @@
 //! told in full. Meets the exporters here because components do not import each other.
 
 mod backward;
+pub mod deflate;
 pub mod failure;
 pub mod headers;
 mod metrics;

@@ -1,13 +1,10 @@
 //! From our model to the compressed bytes of OTLP requests, on one thread, by its CPU time.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustix::time::{ClockId, clock_gettime};
 use schedscope::components::COMPONENTS;
 use schedscope::config::Body;
@@ -16,7 +13,7 @@ use schedscope::model::{
     BootNs, CgroupFacts, CgroupKey, CgroupTotals, ClockOffset, Collection, Culprit, CulpritKind, Cycle, HostFacts,
     Owner, OwnerKind, ProcessKey, Reasons, Resource, RunEnd, SchedBatch, SchedState, Task,
 };
-use schedscope::pipeline::client::payload;
+use schedscope::pipeline::client::{deflate, payload};
 use schedscope::pipeline::{BuildContext, Data, Outbox, Processor};
 use schedscope::telemetry::Telemetry;
 
@@ -81,9 +78,7 @@ fn measure(what: &str, kind: &str, input: fn(u64) -> Data) -> Result<String> {
             let begin = cpu_time();
             let bytes = payload::encode(&data);
             let encoded = cpu_time();
-            let mut packer = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::default());
-            packer.write_all(&bytes)?;
-            let packed = packer.finish()?;
+            let packed = deflate::gzip(&bytes, deflate::OURS)?;
             steps.encode += encoded.saturating_sub(begin);
             steps.compress += cpu_time().saturating_sub(encoded);
             steps.items += data.items();
