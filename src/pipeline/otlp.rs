@@ -21,7 +21,7 @@ fn any(value: Any) -> AnyValue {
 /// One attribute.
 pub fn attribute(key: impl Into<String>, value: impl Into<AttributeValue>) -> KeyValue {
     let value = any(value.into().0);
-    KeyValue { key: key.into(), value: Some(value), ..KeyValue::default() }
+    KeyValue { key: key.into(), value: Some(value), key_strindex: 0 }
 }
 
 /// Anything that can be an attribute's value.
@@ -71,6 +71,13 @@ impl From<f64> for AttributeValue {
 
 impl<T: Into<Self>> From<Vec<T>> for AttributeValue {
     fn from(values: Vec<T>) -> Self {
+        Self::list(values)
+    }
+}
+
+impl AttributeValue {
+    /// A list, of values that need not be gathered before.
+    pub fn list<T: Into<Self>>(values: impl IntoIterator<Item = T>) -> Self {
         let values = values.into_iter().map(|value| any(value.into().0)).collect();
         Self(Any::ArrayValue(ArrayValue { values }))
     }

@@ -14,7 +14,7 @@ use super::backward::Backward;
 use super::resource::{RESOURCE_BYTES, attributes, resource, scope, signed};
 
 /// Room for a metric with its points, which nearly all have enough of.
-const METRIC_BYTES: usize = 512;
+const METRIC_BYTES: usize = 320;
 
 /// An `ExportMetricsServiceRequest` of these resources.
 pub(super) fn encode(resources: &[ResourceMetrics]) -> Bytes {

@@ -9,7 +9,7 @@ use prost::Message as _;
 use super::backward::Backward;
 
 /// Room for a Resource and its scope, which nearly all have enough of: what is too small is copied as it grows.
-pub(super) const RESOURCE_BYTES: usize = 2 << 10;
+pub(super) const RESOURCE_BYTES: usize = 1 << 10;
 
 pub(super) fn resource(to: &mut Backward, of: &Resource) {
     for entity in of.entity_refs.iter().rev() {

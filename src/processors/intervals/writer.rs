@@ -34,11 +34,9 @@ impl Writer<'_> {
             IntervalKind::Block => ("sched.block", 3),
         };
         let start = offset.wall(piece.interval.start).0;
-        let mut made = span(trace, self.ids.span(trace, tid, kind, start), Some(parent), name.to_owned());
-        made.start_time_unix_nano = start;
-        made.end_time_unix_nano = offset.wall(piece.interval.end).0;
-        made.attributes = attributes::interval(piece, names);
-        made
+        let attributes = attributes::interval(piece, names);
+        let of = (trace, self.ids.span(trace, tid, kind, start), Some(parent));
+        span(of, name.to_owned(), (start, offset.wall(piece.interval.end).0), attributes)
     }
 
     /// Spans of one Resource.
@@ -56,15 +54,31 @@ impl Writer<'_> {
     }
 }
 
-/// A span of ours with nothing in it yet.
-pub(crate) fn span(trace: TraceId, id: SpanId, parent: Option<SpanId>, name: String) -> Span {
+/// A span of ours: its trace, itself and its parent. Every field is written here, so that it is made where it stays:
+/// a span is large, and to copy it is a part of the cost.
+#[inline]
+pub(crate) fn span(
+    (trace, id, parent): (TraceId, SpanId, Option<SpanId>),
+    name: String,
+    (start_time_unix_nano, end_time_unix_nano): (u64, u64),
+    attributes: Vec<KeyValue>,
+) -> Span {
     Span {
         trace_id: trace.to_vec(),
         span_id: id.to_vec(),
+        trace_state: String::new(),
         parent_span_id: parent.map(|parent| parent.to_vec()).unwrap_or_default(),
+        flags: 0,
         name,
         kind: SpanKind::Internal as i32,
-        attributes: Vec::<KeyValue>::new(),
-        ..Span::default()
+        start_time_unix_nano,
+        end_time_unix_nano,
+        attributes,
+        dropped_attributes_count: 0,
+        events: Vec::new(),
+        dropped_events_count: 0,
+        links: Vec::new(),
+        dropped_links_count: 0,
+        status: None,
     }
 }

@@ -46,6 +46,11 @@ impl Frame<'_> {
         attributes
     }
 
+    /// A point since a start of its own.
+    pub(super) fn point_since(&self, start: WallNs, attributes: Vec<KeyValue>, value: Number) -> NumberDataPoint {
+        Frame { start, ..*self }.point(attributes, value)
+    }
+
     fn point(&self, attributes: Vec<KeyValue>, value: Number) -> NumberDataPoint {
         NumberDataPoint {
             attributes: self.marked(attributes),
@@ -75,23 +80,21 @@ impl Frame<'_> {
         description: &str,
         points: Vec<(Vec<KeyValue>, Number)>,
     ) -> Option<Metric> {
-        let points = points.into_iter().map(|(attributes, value)| (self.start, attributes, value)).collect();
-        self.counter_since(short, unit, description, points)
+        let points = points.into_iter().map(|(attributes, value)| self.point(attributes, value)).collect();
+        self.counter_of(short, unit, description, points)
     }
 
-    /// The same with a start for each point.
-    pub(super) fn counter_since(
+    /// The same of points that are made, whose starts differ.
+    pub(super) fn counter_of(
         &self,
         short: &str,
         unit: &str,
         description: &str,
-        points: Vec<(WallNs, Vec<KeyValue>, Number)>,
+        data_points: Vec<NumberDataPoint>,
     ) -> Option<Metric> {
-        if !self.settings.sends(short) || points.is_empty() {
+        if !self.settings.sends(short) || data_points.is_empty() {
             return None;
         }
-        let point = |(start, attributes, value)| Frame { start, ..*self }.point(attributes, value);
-        let data_points = points.into_iter().map(point).collect();
         let sum = Sum { data_points, aggregation_temporality: self.temporality(), is_monotonic: true };
         Some(self.metric(short, unit, description, metric::Data::Sum(sum)))
     }
@@ -150,24 +153,25 @@ pub(super) fn sums<'a>(frame: &Frame<'_>, all: impl IntoIterator<Item = &'a Told
         for state in SchedState::ALL {
             let Some(ns) = sums.times.get(state) else { continue };
             let attributes = with(of, Some(attribute("linux.sched.state", state.name())));
-            times.push((*start, attributes, Number::AsDouble(seconds(ns))));
+            times.push(frame.point_since(*start, attributes, Number::AsDouble(seconds(ns))));
         }
         for (kind, number) in [("voluntary", sums.voluntary), ("involuntary", sums.involuntary)] {
             let attributes = with(of, Some(attribute("process.context_switch.type", kind)));
-            switches.push((*start, attributes, count(number)));
+            switches.push(frame.point_since(*start, attributes, count(number)));
         }
-        migrations.extend(sums.migrations.map(|number| (*start, with(of, None), count(number))));
+        let moved = sums.migrations.map(|number| frame.point_since(*start, with(of, None), count(number)));
+        migrations.extend(moved);
     }
     let description = "Thread time by scheduling state; the sum over all states is the threads' lifetime";
-    let times = frame.counter_since("time", "s", description, times);
+    let times = frame.counter_of("time", "s", description, times);
     let description = "Context switches as the kernel counts them";
-    let switches = frame.counter_since("process.context_switches", "{context_switch}", description, switches);
-    let migrations = frame.counter_since("migrations", "{migration}", "CPU changes", migrations);
+    let switches = frame.counter_of("process.context_switches", "{context_switch}", description, switches);
+    let migrations = frame.counter_of("migrations", "{migration}", "CPU changes", migrations);
     [times, switches, migrations].into_iter().flatten().collect()
 }
 
-/// Every metric of an owner but its sums, contention and losses.
-pub(super) fn others(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str) -> Vec<Metric> {
+/// Puts every metric of an owner but its sums, contention and losses.
+pub(super) fn put_others(to: &mut Vec<Metric>, frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str) {
     let metrics = [
         frame.histogram("wait.duration", "Runnable to running, net of throttled time", &totals.wait),
         frame.histogram("throttle.duration", "Runnable without CPU quota", &totals.throttle),
@@ -186,7 +190,8 @@ pub(super) fn others(frame: &Frame<'_>, totals: &CgroupTotals, starvation: &str)
             (vec![attribute("over", starvation)], count(u64::from(totals.starving_threads))),
         ),
     ];
-    metrics.into_iter().flatten().chain(limits::of_owner(frame, &totals.limits)).collect()
+    to.extend(metrics.into_iter().flatten());
+    limits::put_of_owner(to, frame, &totals.limits);
 }
 
 /// Puts exemplars on the points of one histogram.

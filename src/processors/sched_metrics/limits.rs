@@ -14,8 +14,8 @@ fn count(count: u64) -> Number {
     Number::AsInt(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// An owner's quotas and pressure.
-pub(super) fn of_owner(frame: &Frame<'_>, limits: &Limits) -> Vec<Metric> {
+/// Puts an owner's quotas and pressure.
+pub(super) fn put_of_owner(to: &mut Vec<Metric>, frame: &Frame<'_>, limits: &Limits) {
     let quotas = [("own", limits.own), ("ancestor", limits.ancestor)];
     let quotas: Vec<(&str, Quota)> = quotas.into_iter().filter_map(|(whose, quota)| Some((whose, quota?))).collect();
     let whose = |whose: &str| attribute("linux.sched.quota.owner", whose);
@@ -37,7 +37,7 @@ pub(super) fn of_owner(frame: &Frame<'_>, limits: &Limits) -> Vec<Metric> {
         frame.counter("quota.periods", "{period}", "Periods of the quota, by whether it was used up", periods),
         pressure(frame, limits.pressure),
     ];
-    metrics.into_iter().flatten().collect()
+    to.extend(metrics.into_iter().flatten());
 }
 
 /// The host's.

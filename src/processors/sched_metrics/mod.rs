@@ -194,7 +194,10 @@ fn of_owner(frame: &Frame<'_>, sums: Option<(Sums, bool)>, totals: &CgroupTotals
         let frame = Frame { overflow: frame.overflow | is_rest, ..*frame };
         encode::sums(&frame, [&(frame.start, Vec::new(), sums)])
     };
-    sums.map(told).into_iter().flatten().chain(encode::others(frame, totals, over)).collect()
+    let mut all = Vec::with_capacity(settings::METRICS.len());
+    all.extend(sums.map(told).into_iter().flatten());
+    encode::put_others(&mut all, frame, totals, over);
+    all
 }
 
 /// The points of one series, cumulative or since the last ones.
@@ -223,9 +226,10 @@ fn metrics_of(
     let frame = Frame { settings, start, time, last: false, overflow };
     let mut metrics = of_owner(&frame, sums, &shown, over);
     let (waits, throttles) = series.told.exemplars.take();
-    if settings.exemplars {
-        encode::add_exemplars(&mut metrics, &settings.full_name("wait.duration"), waits);
-        encode::add_exemplars(&mut metrics, &settings.full_name("throttle.duration"), throttles);
+    for (short, exemplars) in [("wait.duration", waits), ("throttle.duration", throttles)] {
+        if settings.exemplars && !exemplars.is_empty() {
+            encode::add_exemplars(&mut metrics, &settings.full_name(short), exemplars);
+        }
     }
     let delta = settings.temporality == Temporality::Delta;
     let charged = series.told.contention.points(settings.contention.top, series.start, before, delta);
@@ -234,10 +238,10 @@ fn metrics_of(
             attribute("linux.sched.culprit.container.id", culprit.id.as_ref()),
             attribute("linux.sched.culprit.container.name", culprit.name.as_ref()),
         ];
-        (since, attributes, Number::AsDouble(seconds(ns)))
+        frame.point_since(since, attributes, Number::AsDouble(seconds(ns)))
     });
     let description = "Time that threads waited while another had the CPU, of the selected waits";
-    metrics.extend(frame.counter_since("contention.time", "s", description, named.collect()));
+    metrics.extend(frame.counter_of("contention.time", "s", description, named.collect()));
     metrics
 }
 

@@ -128,12 +128,16 @@ pub(super) const METRICS: [(&str, bool); 16] = [
 impl SchedMetricsSettings {
     /// The full name of a metric.
     pub(super) fn full_name(&self, short: &str) -> String {
-        if short.starts_with("process.") { short.to_owned() } else { format!("{}.{short}", self.prefix) }
+        if short.starts_with("process.") { short.to_owned() } else { [self.prefix.as_str(), ".", short].concat() }
     }
 
     /// Whether a metric is sent.
     pub(super) fn sends(&self, short: &str) -> bool {
         let default = METRICS.iter().find(|(name, _)| *name == short).is_some_and(|(_, on)| *on);
+        if self.metrics.is_empty() {
+            // asked for each metric of each owner
+            return default;
+        }
         self.metrics.get(&self.full_name(short)).map_or(default, |switch| switch.enabled)
     }
 }

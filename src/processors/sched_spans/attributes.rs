@@ -84,11 +84,11 @@ fn loss_key(reason: LossReason) -> String {
 }
 
 /// Who had the CPU most while this owner's threads waited.
-fn top_culprit<'a>(all: impl Iterator<Item = &'a Culprit>, names: &Names<'_>) -> Vec<KeyValue> {
-    let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
+fn top_culprit<'a>(all: impl Iterator<Item = &'a Culprit>, names: &'a Names<'_>) -> Vec<KeyValue> {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for culprit in all {
-        let (id, name, _, _) = names.culprit(&culprit.kind);
-        *sums.entry((id, name)).or_default() += culprit.ns;
+        let who = names.culprit(&culprit.kind);
+        *sums.entry((who.id, who.name)).or_default() += culprit.ns;
     }
     let total: u64 = sums.values().sum();
     let Some(((id, name), ns)) = sums.into_iter().max_by_key(|(_, ns)| *ns).filter(|_| total > 0) else {

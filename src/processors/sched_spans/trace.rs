@@ -50,23 +50,21 @@ impl Maker<'_> {
         self.cut(&mut rows);
         let names =
             Names { named: &window.named, owner: &part.owner, throttle_source: self.writer.facts.throttle_source };
-        let mut resources = vec![
-            self.writer.resource(&part.owner.resource, vec![root_span(trace, root, &rows, (window, part), &names)]),
-        ];
-        let mut made: Vec<&Arc<Resource>> = vec![&part.owner.resource];
+        let root_span = root_span(trace, root, &rows, (window, part), &names);
+        let mut made: Vec<(&Arc<Resource>, Vec<Span>)> = vec![(&part.owner.resource, vec![root_span])];
         for row in &rows {
             let resource = row.thread.process.as_ref().map_or(&part.owner.resource, |process| &process.resource);
-            let spans = self.thread_spans(trace, root, row, window, &names);
-            let known = made.iter().position(|known| Arc::ptr_eq(known, resource) || known == &resource);
-            match known.and_then(|at| resources.get_mut(at)).and_then(|of| of.scope_spans.first_mut()) {
-                Some(scope) => scope.spans.extend(spans),
+            let known = made.iter_mut().find(|(known, _)| Arc::ptr_eq(known, resource) || *known == resource);
+            match known {
+                Some((_, spans)) => self.put_thread(spans, (trace, root), row, window, &names),
                 None => {
-                    made.push(resource);
-                    resources.push(self.writer.resource(resource, spans));
+                    let mut spans = Vec::new();
+                    self.put_thread(&mut spans, (trace, root), row, window, &names);
+                    made.push((resource, spans));
                 }
             }
         }
-        resources
+        made.into_iter().map(|(resource, spans)| self.writer.resource(resource, spans)).collect()
     }
 
     fn rows<'a>(&self, part: &'a OwnerWindow) -> Vec<Row<'a>> {
@@ -96,11 +94,12 @@ impl Maker<'_> {
     fn cut(&self, rows: &mut Vec<Row<'_>>) {
         rows.sort_by_key(|row| std::cmp::Reverse(row.pieces.len()));
         let room = self.max_spans.saturating_sub(1 + rows.len());
-        let mut all: Vec<(usize, Piece<'_>)> =
-            rows.iter().enumerate().flat_map(|(at, row)| row.pieces.iter().map(move |piece| (at, *piece))).collect();
-        if pieces::keep(&mut all, room) == 0 {
+        if rows.iter().map(|row| row.pieces.len()).sum::<usize>() <= room {
             return;
         }
+        let mut all: Vec<(usize, Piece<'_>)> =
+            rows.iter().enumerate().flat_map(|(at, row)| row.pieces.iter().map(move |piece| (at, *piece))).collect();
+        pieces::keep(&mut all, room);
         for (at, row) in rows.iter_mut().enumerate() {
             let before = row.pieces.len();
             row.pieces = all.iter().filter(|(of, _)| *of == at).map(|(_, piece)| *piece).collect();
@@ -133,32 +132,33 @@ impl Maker<'_> {
         links
     }
 
-    fn thread_spans(
+    /// Puts a thread's span and its intervals.
+    fn put_thread(
         &self,
-        trace: TraceId,
-        root: SpanId,
+        to: &mut Vec<Span>,
+        (trace, root): (TraceId, SpanId),
         row: &Row<'_>,
         window: &Window,
         names: &Names<'_>,
-    ) -> Vec<Span> {
+    ) {
+        to.reserve(1 + row.pieces.len());
         let offset = window.offset;
         let id = self.writer.ids.span(trace, row.tid, THREAD, window.start_ns);
         let comm = row.thread.cycles.last().map_or("", |cycle| cycle.task.comm.as_ref());
-        let mut parent = span(trace, id, Some(root), format!("sched.thread {}", attributes::without_digits(comm)));
-        let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0);
-        let last = row.pieces.last().map(|piece| offset.wall(piece.interval.end).0);
-        parent.start_time_unix_nano = first.unwrap_or(window.start_ns);
-        parent.end_time_unix_nano = last.unwrap_or(window.start_ns).max(parent.start_time_unix_nano);
-        parent.attributes = attributes::thread(row.tid, comm, &row.sums, row.left_out, row.attached);
-        let mut spans = vec![parent];
-        spans.extend(row.pieces.iter().map(|piece| {
-            let mut made = self.writer.interval((trace, id), row.tid, piece, names, offset);
-            if self.links && piece.interval.kind == IntervalKind::Wait {
-                made.links = self.links(&piece.cycle.culprits, window, names);
+        let first = row.pieces.first().map(|piece| offset.wall(piece.interval.start).0).unwrap_or(window.start_ns);
+        let last = row.pieces.last().map(|piece| offset.wall(piece.interval.end).0).unwrap_or(window.start_ns);
+        let name = format!("sched.thread {}", attributes::without_digits(comm));
+        let all = attributes::thread(row.tid, comm, &row.sums, row.left_out, row.attached);
+        to.push(span((trace, id, Some(root)), name, (first, last.max(first)), all));
+        let begin = to.len();
+        to.extend(row.pieces.iter().map(|piece| self.writer.interval((trace, id), row.tid, piece, names, offset)));
+        if self.links {
+            for (made, piece) in to.iter_mut().skip(begin).zip(&row.pieces) {
+                if piece.interval.kind == IntervalKind::Wait {
+                    made.links = self.links(&piece.cycle.culprits, window, names);
+                }
             }
-            made
-        }));
-        spans
+        }
     }
 }
 
@@ -170,13 +170,11 @@ fn root_span(trace: TraceId, id: SpanId, rows: &[Row<'_>], of: (&Window, &OwnerW
         sums.merge(&row.sums);
         left_out += row.left_out;
     }
-    let mut root = span(trace, id, None, "sched.window".to_owned());
     // an interval that ended in this window may have begun before it: a parent that began later than its child
     // looks like a skewed clock to those who show traces
     let first =
         rows.iter().filter_map(|row| row.pieces.first()).map(|piece| window.offset.wall(piece.interval.start).0);
-    root.start_time_unix_nano = first.min().unwrap_or(u64::MAX).min(window.start_ns);
-    root.end_time_unix_nano = window.start_ns + window.length_ns;
-    root.attributes = attributes::root(window, part, &sums, left_out, names);
-    root
+    let start = first.min().unwrap_or(u64::MAX).min(window.start_ns);
+    let attributes = attributes::root(window, part, &sums, left_out, names);
+    span((trace, id, None), "sched.window".to_owned(), (start, window.start_ns + window.length_ns), attributes)
 }
