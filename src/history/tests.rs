@@ -22,7 +22,7 @@ fn cycle(tid: u32, end_ms: u64) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::default(),
-        culprits: Vec::new(),
+        culprits: Arc::default(),
     }
 }
 
@@ -46,7 +46,7 @@ fn bounds() {
     assert_eq!(kept.deliver(all(1), BootNs(100 * MS), offset), 0);
     assert_eq!(ends(&kept, 1), [50, 60, 70, 80]);
     assert_eq!(ends(&kept, 2), [51, 61, 71, 81]);
-    let small = history(Bounds { ns: u64::MAX, bytes: 4 * 300 });
+    let small = history(Bounds { ns: u64::MAX, bytes: 4 * 280 });
     assert!(small.deliver(all(1), BootNs(100 * MS), offset) >= 12);
     assert_eq!(ends(&small, 2).last(), Some(&81));
 }

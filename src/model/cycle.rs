@@ -232,7 +232,7 @@ pub struct Cycle {
     /// Why the cycle was selected.
     pub reasons: Reasons,
     /// Who had the CPU during the wait, the worst first; empty where it was not asked for.
-    pub culprits: Vec<Culprit>,
+    pub culprits: Arc<[Culprit]>,
 }
 
 /// The kinds of interval a cycle is made of.

@@ -314,7 +314,7 @@ impl Thread {
             waker: open.waker,
             context: None,
             reasons: Reasons::SAMPLE,
-            culprits: Vec::new(),
+            culprits: Arc::default(),
         }
     }
 

@@ -162,7 +162,7 @@ fn cycle(number: u32, task: &Arc<Task>) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::WAIT,
-        culprits: Vec::new(),
+        culprits: Arc::default(),
     }
 }
 

@@ -15,7 +15,7 @@
 
 #define MEMORY 4096		/* bytes of the traced process; everything else is not mapped */
 #define BASE 0x7f0000000000ULL
-#define READS_MAX 4		/* of one switch-out */
+#define READS_MAX 5		/* of one switch-out */
 
 static u8 memory[MEMORY];
 static u32 reads;
@@ -35,13 +35,17 @@ static long bpf_probe_read_user(void *to, u32 bytes, const void *from)
 	return 0;
 }
 
-static int context_places, shared_contexts, shared_map;
+static int context_places, shared_contexts, shared_map, orders;
+static struct orders told_orders;
+static u64 places_gone;
 static struct shared_context shared_by;
 static int has_map, is_shared;
 static u64 key_of;
 
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {
+	if (map == &orders)
+		return &told_orders;
 	if (map == &context_places)
 		return has_place ? &place_of : NULL;
 	if (map == &shared_contexts)
@@ -117,8 +121,13 @@ static void scramble(u64 pointer)
 	}
 	if (!below(6))
 		word = 0;
+	/* at times right behind its pointer, and then perhaps no more */
+	if (!below(3))
+		word = at + 8;
 	put(at, &word, 8);
 	put_record(word);
+	if (!below(8))
+		put_record(at + 8);
 }
 
 static void new_place(struct task_struct *leader)
@@ -130,6 +139,11 @@ static void new_place(struct task_struct *leader)
 	place_of.entry_bytes = below(2) ? 16 : 8;
 	place_of.shared = !below(4);
 	has_place = !!below(12);
+	/* by user space, or by an exec */
+	if (below(4))
+		told_orders.places_told++;
+	else
+		places_gone++;
 }
 
 /* What other instrumentation says of the thread, or of another, or nothing. */
@@ -144,7 +158,7 @@ static void share(struct task_struct *task)
 	if (!below(5))
 		memset(shared_by.trace, 0, sizeof(shared_by.trace));
 	if (!below(5))
-		memset(shared_by.span, 0, sizeof(shared_by.span));
+		shared_by.span = 0;
 }
 
 /* What a reader that is as plain as can be finds: the word where the pointer must be, the record behind it. */
@@ -182,7 +196,7 @@ ids:
 	if (!(words[0] | words[1]) || !words[2])
 		return 0;
 	memcpy(to->trace, bytes, 16);
-	memcpy(to->span, bytes + 16, 8);
+	memcpy(&to->span, bytes + 16, 8);
 	to->flags = bytes[25];
 	to->known = 1;
 	return 1;

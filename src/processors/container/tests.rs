@@ -36,7 +36,7 @@ fn cycle(task: Task) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::default(),
-        culprits: Vec::new(),
+        culprits: Arc::default(),
     }
 }
 

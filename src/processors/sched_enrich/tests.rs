@@ -42,10 +42,11 @@ fn cycle(end: u64, block: u64, wait: u64, throttle: u64, run: u64) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::default(),
-        culprits: vec![Culprit {
+        culprits: [Culprit {
             kind: CulpritKind::Task { tid: 99, comm: "batch".into(), cgroup: CgroupKey { id: 5, serial: 5 } },
             ns: wait * MS,
-        }],
+        }]
+        .into(),
     }
 }
 

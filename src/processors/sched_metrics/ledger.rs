@@ -168,7 +168,7 @@ impl Ledger {
         for cycle in batch.cycles.iter().filter(told) {
             let victim = batch.owners.get(&cycle.cgroup).unwrap_or(host);
             let Some(told) = self.told(victim, cycle.cgroup) else { continue };
-            for culprit in &cycle.culprits {
+            for culprit in cycle.culprits.iter() {
                 told.contention.charge(name(&culprit.kind, victim, batch), culprit.ns);
             }
             told.exemplars.see(cycle, batch);

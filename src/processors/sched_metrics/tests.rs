@@ -132,7 +132,7 @@ fn suffered(wait_ns: u64, flags: u8) -> Cycle {
         waker: None,
         context: Some(Context { trace_id: [7; 16], span_id: [9; 8], flags, covers_run: true, source }),
         reasons: Reasons::CONTEXT,
-        culprits: Vec::new(),
+        culprits: Arc::default(),
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn root(
     if left_out > 0 {
         all.push(attribute("linux.sched.dropped_intervals", left_out));
     }
-    all.extend(top_culprit(cycles().flat_map(|cycle| &cycle.culprits), names));
+    all.extend(top_culprit(cycles().flat_map(|cycle| cycle.culprits.iter()), names));
     let kinds = losses.iter().filter(|(reason, count)| *count > 0 && reason.leaves_gap());
     all.extend(kinds.map(|(reason, count)| attribute(loss_key(reason), count)));
     all

@@ -57,7 +57,7 @@ fn cycle(tid: u32, end_ms: u64, run_ms: u64, wait_ms: u64) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::WAIT,
-        culprits: vec![Culprit { kind: CulpritKind::Idle, ns: wait_ms * MS }],
+        culprits: [Culprit { kind: CulpritKind::Idle, ns: wait_ms * MS }].into(),
     }
 }
 
@@ -151,7 +151,7 @@ fn linked(with_neighbour: bool) -> Vec<Span> {
     const OTHER: CgroupKey = CgroupKey { id: 8, serial: 1 };
     let neighbour = Arc::new(Owner { key: "n".into(), display_name: "batch".into(), ..Owner::clone(&owner()) });
     let had_it = CulpritKind::Task { tid: 9, comm: "burn".into(), cgroup: OTHER };
-    let victim = Cycle { culprits: vec![Culprit { kind: had_it, ns: 5 * MS }], ..cycle(1, 500, 10, 5) };
+    let victim = Cycle { culprits: [Culprit { kind: had_it, ns: 5 * MS }].into(), ..cycle(1, 500, 10, 5) };
     let mut cycles = vec![victim];
     if with_neighbour {
         cycles.push(Cycle { cgroup: OTHER, ..cycle(9, 490, 10, 5) });

@@ -174,8 +174,8 @@ impl Assembler {
         Waker { tid: entry.tid, comm: wire::comm_text(&entry.comm).into(), cgroup, interrupt: entry.tid == 0 }
     }
 
-    fn culprits(&mut self, record: &CycleRecord, wait_ns: Option<u64>, slots: SlotNames<'_>) -> Vec<Culprit> {
-        let Some(wait_ns) = wait_ns.filter(|_| !record.culprits.is_empty()) else { return Vec::new() };
+    fn culprits(&mut self, record: &CycleRecord, wait_ns: Option<u64>, slots: SlotNames<'_>) -> Arc<[Culprit]> {
+        let Some(wait_ns) = wait_ns.filter(|_| !record.culprits.is_empty()) else { return Arc::default() };
         let mut culprits: Vec<Culprit> = Vec::with_capacity(record.culprits.len() + 1);
         for entry in &record.culprits {
             let comm = || wire::comm_text(&entry.comm).into();
@@ -194,7 +194,7 @@ impl Assembler {
             culprits.push(Culprit { kind: CulpritKind::Unattributed, ns: wait_ns - charged });
         }
         culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.ns));
-        culprits
+        culprits.into()
     }
 }
 

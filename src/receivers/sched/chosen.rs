@@ -49,7 +49,7 @@ impl Chosen {
         assembled.cycles.retain(|cycle| sees(cycle.cgroup));
         for cycle in &mut assembled.cycles {
             cycle.waker.take_if(|waker| !sees(waker.cgroup));
-            for culprit in &mut cycle.culprits {
+            for culprit in Arc::make_mut(&mut cycle.culprits) {
                 if matches!(&culprit.kind, CulpritKind::Task { cgroup, .. } if !sees(*cgroup)) {
                     culprit.kind = CulpritKind::Other;
                 }

@@ -84,7 +84,7 @@ mod tests {
             waker: None,
             context: None,
             reasons: Reasons(reasons),
-            culprits: Vec::new(),
+            culprits: std::sync::Arc::default(),
         };
         let mut cycles = vec![cycle(128), cycle(4), cycle(132), cycle(64)];
         let kept = take(&mut cycles);

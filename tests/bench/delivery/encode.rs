@@ -170,7 +170,7 @@ fn cycle(begin: u64, container: u64, number: u64) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::WAIT,
-        culprits: vec![Culprit { kind: CulpritKind::Idle, ns: 500_000 }],
+        culprits: [Culprit { kind: CulpritKind::Idle, ns: 500_000 }].into(),
     }
 }
 

@@ -191,7 +191,7 @@ fn cycle(tid: u32, end_ns: u64, run_ns: u64) -> Cycle {
         waker: None,
         context: None,
         reasons: Reasons::WAIT,
-        culprits: Vec::new(),
+        culprits: Arc::default(),
     }
 }
 
