@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cgroup::{Cgroup, container_id};
 use crate::program::free_address;
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, to_files};
 use crate::support::collector::{points_in, spans_in};
 use crate::support::task::TaskCounters;
 use crate::support::{close, folder, http};
@@ -24,7 +24,7 @@ pub(crate) fn a_container_cannot_speak_as_another() -> Result<()> {
     let program = build(folder.path())?;
     let files = ["metrics.json", "spans.json"].map(|name| folder.path().join(name));
     let page = free_address()?;
-    let mut agent = Agent::start(folder.path(), &config(&files, page.port()))?;
+    let mut agent = Agent::start(folder.path(), &to_files(SCHED, &files, page))?;
     let (victim_id, hostile_id) = (container_id(0x51), container_id(0x52));
     let (mut victim, mut hostile) = (Cgroup::docker(&victim_id)?, Cgroup::docker(&hostile_id)?);
     let pid = victim.run("exec taskset -c 0 sh -c 'while :; do :; done'")?;
@@ -55,21 +55,8 @@ fn build(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Everything of the two is told; what else runs on the host is not what the bound of memory is about.
-fn config(files: &[PathBuf; 2], page: u16) -> String {
-    format!(
-        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 100%, include: {{cgroups: [/docker/**]}}, select: {{preset: everything}}}}}}
-processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}, sched_spans: {{window: 1s}}}}
-exporters: {{file/metrics: {{path: '{}'}}, file/spans: {{path: '{}'}}}}
-service:
-  telemetry: {{metrics: {{level: detailed, readers: [{{pull: {{exporter: {{prometheus: {{host: 127.0.0.1, port: {page}}}}}}}}}]}}}}
-  pipelines:
-    metrics: {{receivers: [sched], processors: [container, sched_metrics], exporters: [file/metrics]}}
-    traces: {{receivers: [sched], processors: [container, sched_spans], exporters: [file/spans]}}
-",
-        files[0].display(),
-        files[1].display()
-    )
-}
+const SCHED: &str =
+    "{collection_interval: 1s, overhead_limit: 100%, include: {cgroups: [/docker/**]}, select: {preset: everything}}";
 
 fn judge(files: &[PathBuf; 2], victim: &str, hostile: &str, counted: f64) -> Result<()> {
     let points = points_in(&files[0])?;

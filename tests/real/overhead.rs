@@ -1,13 +1,12 @@
 //! An agent that costs more than it may: fewer cycles become spans, the log and a gauge say so, and totals stay whole.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::cgroup::{Cgroup, container_id};
 use crate::program::free_address;
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, to_files};
 use crate::support::collector::{points_in, spans_in};
 use crate::support::{folder, http};
 
@@ -23,7 +22,10 @@ pub(crate) fn is_limited() -> Result<()> {
     let page = free_address()?;
     let id = container_id(0x61);
     let mut container = Cgroup::docker(&id)?;
-    let mut agent = Agent::start(folder.path(), &config(&files[0], &files[1], page.port()))?;
+    let sched = format!(
+        "{{collection_interval: 1s, overhead_limit: 0.01%, select: {{preset: everything, rate_total: {RATE}}}}}"
+    );
+    let mut agent = Agent::start(folder.path(), &to_files(&sched, &files, page))?;
     for _ in 0..2 {
         container.run(STORM)?;
     }
@@ -60,20 +62,4 @@ pub(crate) fn is_limited() -> Result<()> {
 
 fn now_ns() -> Result<u64> {
     Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?)
-}
-
-fn config(metrics: &Path, spans: &Path, page: u16) -> String {
-    format!(
-        "receivers: {{sched: {{collection_interval: 1s, overhead_limit: 0.01%, select: {{preset: everything, rate_total: {RATE}}}}}}}
-processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}, sched_spans: {{window: 1s}}}}
-exporters: {{file/metrics: {{path: '{}'}}, file/spans: {{path: '{}'}}}}
-service:
-  telemetry: {{metrics: {{level: detailed, readers: [{{pull: {{exporter: {{prometheus: {{host: 127.0.0.1, port: {page}}}}}}}}}]}}}}
-  pipelines:
-    metrics: {{receivers: [sched], processors: [container, sched_metrics], exporters: [file/metrics]}}
-    traces: {{receivers: [sched], processors: [container, sched_spans], exporters: [file/spans]}}
-",
-        metrics.display(),
-        spans.display()
-    )
 }

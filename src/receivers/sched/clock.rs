@@ -1,4 +1,4 @@
-//! The three clocks: a run queue's, CLOCK_BOOTTIME, the wall's.
+//! The three clocks, a run queue's, CLOCK_BOOTTIME and the wall's, and the one of our own work.
 
 use std::collections::VecDeque;
 
@@ -41,6 +41,11 @@ fn read(clock: ClockId) -> i128 {
 /// CLOCK_BOOTTIME now.
 pub(super) fn boot_now() -> BootNs {
     BootNs(u64::try_from(read(ClockId::Boottime)).unwrap_or(0))
+}
+
+/// What this process has used of the CPUs, ns.
+pub(super) fn process_cpu_ns() -> u64 {
+    u64::try_from(read(ClockId::ProcessCPUTime)).unwrap_or(0)
 }
 
 /// Wall minus boot, from the closest of a few readings of both.

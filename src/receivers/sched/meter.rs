@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::cgroups::{CgroupPaths, Hierarchy};
 use super::driver::{Driver, Load, Storage, ThrottleSource};
 use super::events::MeasuredEvents;
-use super::settings::{Backend, SchedSettings};
+use super::settings::SchedSettings;
 use super::start;
 use super::totals::{Measured, Totals};
 use crate::model::{BootNs, CgroupTotals, Losses, Wants};
@@ -102,7 +102,7 @@ impl<'a> Meter<'a> {
     /// # Errors
     /// As the receiver's start: with the cause and the remedy.
     pub fn start(memory: &'a mut Memory, settings: &SchedSettings) -> Result<Self, String> {
-        if matches!(settings.backend, Backend::Tracepoint | Backend::Tracefs) {
+        if settings.backend.is_by_events() {
             return MeasuredEvents::start(settings).map(|events| Self(Way::Events(events)));
         }
         let hierarchy = Hierarchy::find(Path::new(&settings.root_path))

@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
+use super::clock;
 use super::driver::Driver;
 use crate::telemetry::{Meter, Telemetry};
 
@@ -28,11 +27,7 @@ struct Spent {
 
 impl Spent {
     fn now(driver: &Driver<'_>) -> Self {
-        let read = |clock| {
-            let now = clock_gettime(clock);
-            now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-        };
-        Self { at_ns: read(ClockId::Boottime), process_ns: read(ClockId::ProcessCPUTime), programs_ns: driver.own_ns() }
+        Self { at_ns: clock::boot_now().0, process_ns: clock::process_cpu_ns(), programs_ns: driver.own_ns() }
     }
 
     /// Of all CPUs, since an earlier moment.

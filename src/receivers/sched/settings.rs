@@ -23,6 +23,13 @@ pub enum Backend {
     Tracefs,
 }
 
+impl Backend {
+    /// It is asked for by name, and takes single events.
+    pub(super) fn is_by_events(self) -> bool {
+        matches!(self, Self::Tracepoint | Self::Tracefs)
+    }
+}
+
 /// Whose tasks are watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

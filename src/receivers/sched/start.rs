@@ -124,7 +124,7 @@ fn choose<'a>(
         }
         EventBackend::start(settings, outlet, telemetry).map(|it| Running::Events(Box::new(it)))
     };
-    if matches!(settings.backend, Backend::Tracepoint | Backend::Tracefs) {
+    if settings.backend.is_by_events() {
         return events(outlet, telemetry);
     }
     let kernel = begin(storage, settings, outlet.clone(), telemetry.clone(), history);

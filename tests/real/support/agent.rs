@@ -1,7 +1,8 @@
 //! The agent under test: the binary that cargo built, with a config that the test writes.
 
 use std::fs;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
@@ -107,5 +108,23 @@ service:
   pipelines:
     metrics: {{receivers: [sched], processors: [container, sched_metrics, batch], exporters: [{exporter}]}}
 "
+    )
+}
+
+/// Metrics to the first file, spans in windows of a second to the other, the agent's own metrics on a page.
+pub(crate) fn to_files(sched: &str, files: &[PathBuf; 2], page: SocketAddr) -> String {
+    format!(
+        "receivers: {{sched: {sched}}}
+processors: {{container: {{runtimes: [], kubernetes: {{source: none}}}}, sched_metrics: {{}}, sched_spans: {{window: 1s}}}}
+exporters: {{file/metrics: {{path: '{}'}}, file/spans: {{path: '{}'}}}}
+service:
+  telemetry: {{metrics: {{level: detailed, readers: [{{pull: {{exporter: {{prometheus: {{host: 127.0.0.1, port: {}}}}}}}}}]}}}}
+  pipelines:
+    metrics: {{receivers: [sched], processors: [container, sched_metrics], exporters: [file/metrics]}}
+    traces: {{receivers: [sched], processors: [container, sched_spans], exporters: [file/spans]}}
+",
+        files[0].display(),
+        files[1].display(),
+        page.port()
     )
 }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapHandle, RingBufferBuilder};
+use libbpf_rs::{Link, MapHandle};
 
 use super::error::DriverError;
 use super::facts::{KernelFacts, is_realtime};
@@ -70,13 +70,7 @@ impl EventRing {
     ///
     /// # Errors
     /// What libbpf says.
-    pub(crate) fn open<'r>(&'r self, mut consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
-        let mut builder = RingBufferBuilder::new();
-        let taken = move |event: &[u8]| {
-            consume(event);
-            0
-        };
-        builder.add(&self.0, taken).map_err(|error| DriverError::load(&error))?;
-        builder.build().map(Ring).map_err(|error| DriverError::load(&error))
+    pub(crate) fn open<'r>(&'r self, consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
+        Ring::of(&self.0, consume)
     }
 }

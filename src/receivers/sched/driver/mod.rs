@@ -190,14 +190,8 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// What libbpf says.
-    pub(super) fn ring<'r>(&'r self, mut consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
-        let mut builder = RingBufferBuilder::new();
-        let taken = move |record: &[u8]| {
-            consume(record);
-            0
-        };
-        builder.add(&self.skel.maps.ring, taken).map_err(|error| DriverError::load(&error))?;
-        builder.build().map(Ring).map_err(|error| DriverError::load(&error))
+    pub(super) fn ring<'r>(&'r self, consume: impl FnMut(&[u8]) + 'r) -> Result<Ring<'r>, DriverError> {
+        Ring::of(&self.skel.maps.ring, consume)
     }
 
     /// A slot's totals.
@@ -337,7 +331,17 @@ fn slices(chosen: &settings) -> u32 {
 /// The ring buffer's reader.
 pub(super) struct Ring<'r>(RingBuffer<'r>);
 
-impl Ring<'_> {
+impl<'r> Ring<'r> {
+    fn of(map: &'r dyn MapCore, mut consume: impl FnMut(&[u8]) + 'r) -> Result<Self, DriverError> {
+        let mut builder = RingBufferBuilder::new();
+        let taken = move |record: &[u8]| {
+            consume(record);
+            0
+        };
+        builder.add(map, taken).map_err(|error| DriverError::load(&error))?;
+        builder.build().map(Self).map_err(|error| DriverError::load(&error))
+    }
+
     /// Waits until the kernel wakes us (the ring is a quarter full) or `patience` is over, then drains.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::super::clock;
 use super::super::driver::{DriverError, EventPrograms, EventRing};
 use super::raw::Layout;
 use super::source::Taker;
-use super::text::MOUNTS;
+use super::text::mounted;
 use crate::model::BootNs;
 use crate::record::Chunk;
 use crate::timeline::Record;
@@ -43,10 +42,7 @@ impl RingSource {
     /// # Errors
     /// With the cause and the remedy.
     pub(super) fn start(ring_bytes: u32) -> Result<Self, String> {
-        let events = MOUNTS.iter().map(|mount| Path::new(mount).join("events")).find(|path| path.is_dir());
-        let Some(events) = events else {
-            return Err("tracefs is not mounted; do: mount -t tracefs none /sys/kernel/tracing".to_owned());
-        };
+        let events = mounted("events")?;
         let layout = Layout::read(|tracepoint| {
             let file = events.join(tracepoint).join("format");
             fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Where tracefs is mounted.
-pub(super) const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "schedscope-";
 /// The events that the machine understands; only the first must be there.
 const EVENTS: [&str; 9] = [
@@ -28,6 +28,15 @@ const EVENTS: [&str; 9] = [
 /// How long an empty pipe is left alone. Its own poll waits until the ring is half full.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A folder of tracefs.
+///
+/// # Errors
+/// With the remedy.
+pub(super) fn mounted(folder: &str) -> Result<PathBuf, String> {
+    let found = MOUNTS.iter().map(|mount| Path::new(mount).join(folder)).find(|path| path.is_dir());
+    found.ok_or_else(|| "tracefs is not mounted; do: mount -t tracefs none /sys/kernel/tracing".to_owned())
+}
+
 /// The instance; dropping it removes it.
 pub(super) struct Instance {
     folder: PathBuf,
@@ -39,10 +48,7 @@ impl Instance {
     /// # Errors
     /// With the cause and the remedy.
     pub(super) fn start(ring_kb_per_cpu: u32) -> Result<Self, String> {
-        let instances = MOUNTS.iter().map(|mount| Path::new(mount).join("instances")).find(|path| path.is_dir());
-        let Some(instances) = instances else {
-            return Err("tracefs is not mounted; do: mount -t tracefs none /sys/kernel/tracing".to_owned());
-        };
+        let instances = mounted("instances")?;
         remove_left_behind(&instances);
         let folder = instances.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| {
